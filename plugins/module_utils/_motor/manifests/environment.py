@@ -1,0 +1,114 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The environment of env.json, as shell functions that the startup scripts call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import InputError
+from ..json_reader import Document
+from ..release import SHAPE_2026_05, SHAPE_2026_07
+from .context import Context
+
+COMMON = ("set_common_env", "motor_common_env", "common.sh")
+MF_STORE = ("set_mf_store_env", "motor_mf_store_env", "mf_store.sh")
+SINGLE_CONTAINER_SCRIPT = "all_combine_in_single_container.sh"
+UNION_SECTION = "motor_engine_union_env"
+PREFILL_SECTION = "motor_engine_prefill_env"
+
+_BOTH = (
+    ("set_controller_env", "motor_controller_env", "controller.sh"),
+    ("set_coordinator_env", "motor_coordinator_env", "coordinator.sh"),
+    ("set_prefill_env", PREFILL_SECTION, "engine.sh"),
+    ("set_decode_env", "motor_engine_decode_env", "engine.sh"),
+    ("set_kv_conductor_env", "motor_kv_conductor_env", "kv_conductor.sh"),
+)
+# Function, section of env.json, script, for all but COMMON and MF_STORE.
+_FUNCTIONS = {
+    SHAPE_2026_05: (*_BOTH, ("set_kv_pool_env", "motor_kv_cache_pool_env", "kv_pool.sh")),
+    SHAPE_2026_07: (
+        *_BOTH,
+        ("set_kv_store_env", "motor_kv_cache_store_env", "kv_cache_store.sh"),
+        ("set_encode_env", "motor_engine_encode_env", "engine.sh"),
+        ("set_union_env", UNION_SECTION, "engine.sh"),
+    ),
+}
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("`", "\\`"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
+
+
+def functions(context: Context) -> Iterator[tuple[str, str, str]]:
+    """`(script, function name, function text)` for every function that the scripts of this release call.
+
+    In a single container one script plays all roles. Raises InputError for a value that no shell variable can have.
+    """
+    common = _common(context)
+    for name, section, script in (COMMON, *_FUNCTIONS[context.release.shape], MF_STORE):
+        own = _section(context.env, _effective(context.env, section))
+        combined = context.in_one_pod and (name, section, script) not in (COMMON, MF_STORE)
+        yield (SINGLE_CONTAINER_SCRIPT if combined else script), name, function(name, {**common, **own})
+
+
+def function(name: str, variables: Mapping[str, Any]) -> str:
+    """The text of one function, in the form that the deployer writes and reads again (and with its line end)."""
+    lines = [f"    export {key}={_value(value)}" for key, value in variables.items()]
+    return "\n".join([f"function {name}() {{", *lines, "}", ""])
+
+
+def inject(script: str, name: str, text: str) -> str:
+    """The script with a function: in the place of the one it has under that name, else in front of everything."""
+    start = re.search(rf"^function {re.escape(name)}\(\).*\n", script, re.MULTILINE)
+    end = re.compile(r"^}[ \t]*(\n|\Z)", re.MULTILINE).search(script, start.end()) if start else None
+    if start is None or end is None:
+        return text + script
+    return script[: start.start()] + text + script[end.end() :]
+
+
+def _common(context: Context) -> dict[str, Any]:
+    """Variables of every function. An absent north platform is the word None, which the scripts expect."""
+    return {
+        **_section(context.env, COMMON[1]),
+        "ENGINE_TYPE": context.config.engine_type or "Unknown",
+        "MODEL_NAME": context.model_name or "Unknown",
+        "NORTH_PLATFORM": context.section("north_config").get("name"),
+        "SERVICE_ID": context.service_id,
+    }
+
+
+def _effective(env: Document | None, section: str) -> str:
+    """Union engines take the environment of prefill when they have none of their own."""
+    if section == UNION_SECTION and (env is None or env.value((section,)) is None):
+        return PREFILL_SECTION
+    return section
+
+
+def _section(env: Document | None, name: str) -> Mapping[str, Any]:
+    if env is None:
+        return {}
+    found = env.value((name,)) if isinstance(env.data, dict) else None
+    if not isinstance(env.data, dict) or not isinstance(found, (dict, type(None))):
+        raise env.error((name,), "an object with variables is needed here: write {...}")
+    for key, value in (found or {}).items():
+        if not _NAME.fullmatch(key):
+            raise env.error((name, key), "this is no name of a shell variable: write letters, digits and _")
+        if isinstance(value, (dict, list)):
+            raise _no_value(env, name, key)
+    return found or {}
+
+
+def _no_value(env: Document, section: str, key: str) -> InputError:
+    return env.error((section, key), "a shell variable holds no list or object: write a string")
+
+
+def _value(value: Any) -> str:
+    """A value as the deployer writes it. `$` is not escaped: `$NAME` and `$(...)` are evaluated in the container, and people use that."""
+    if not isinstance(value, str):
+        return str(value)
+    for char, escaped in _ESCAPES:
+        value = value.replace(char, escaped)
+    return f'"{value}"'
