@@ -44,8 +44,13 @@ class InputError(MotorError):
 
     @classmethod
     def at(cls, wrong: str, *, source: str, path: str = "", line: int | None = None, column: int | None = None) -> InputError:
-        """The error `<source>, line 3, column 7: <path>: <wrong>`, without the parts that are not known."""
+        """The error `<source>, line 3, column 7: <path>: <wrong>`, without the parts that are not known.
+
+        A path that begins with the source (option `instances`, path `instances.prefill`) stands alone.
+        """
         place = source if line is None else f"{source}, line {line}, column {column}"
+        if path == source or path.startswith(f"{source}."):
+            place = ""
         message = ": ".join(part for part in (place, path, wrong) if part)
         return cls(message, source=source, path=path, line=line, column=column)
 

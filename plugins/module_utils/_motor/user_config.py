@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import config_rules
+from . import config_rules, config_warnings
 from .config_rules import COUNT_KEYS, DEPLOY, DEPLOY_MODES, NPU_KEYS, POD_KEYS
 from .errors import InputError
 from .fields import MAX_COUNT, MIN_COUNT, Fields, wrong_count
@@ -29,6 +29,7 @@ __all__ = [
     "override",
     "parse",
     "validate_count",
+    "warnings",
     "with_counts",
 ]
 
@@ -95,13 +96,22 @@ def parse(document: Document) -> UserConfig:
     )
 
 
-def validate_count(value: Any, *, source: str, engine_role: str) -> int:
-    """A count given in an option such as `instances: {prefill: 4}`. Raises InputError; strings and booleans are no counts."""
+def warnings(config: UserConfig) -> tuple[str, ...]:
+    """What is doubtful but no error, one sentence each: NPUs that do not match the parallelism, keys that nobody reads."""
+    return config_warnings.find(Fields(config.document), config.counts)
+
+
+def validate_count(value: Any, *, source: str, path: str) -> int:
+    """A count given in an option such as `instances: {prefill: 4}`; `path` ends with the engine role (`instances.prefill`).
+
+    Raises InputError; strings, booleans and 1.0 are no counts. Only encode may be 0.
+    """
+    engine_role = path.rpartition(".")[2]
     if engine_role not in ENGINE_ROLES:
-        raise InputError.at(f"there is no such engine role: write one of {', '.join(ENGINE_ROLES)}", source=source, path=engine_role)
+        raise InputError.at(f"there is no such engine role: write one of {', '.join(ENGINE_ROLES)}", source=source, path=path)
     wrong = wrong_count(value, minimum=config_rules.minimum_count(engine_role))
     if wrong:
-        raise InputError.at(wrong, source=source, path=engine_role)
+        raise InputError.at(wrong, source=source, path=path)
     return int(value)
 
 
@@ -111,10 +121,10 @@ def with_counts(config: UserConfig, counts: Mapping[str, int]) -> UserConfig:
     Raises InputError for an engine role that the config does not ask for, and for a count out of range.
     """
     for engine_role, count in counts.items():
-        validate_count(count, source="instances", engine_role=engine_role)
+        path = f"instances.{engine_role}"
+        validate_count(count, source="instances", path=path)
         if engine_role not in config.counts:
-            known = ", ".join(config.counts)
-            raise InputError.at(f"this service has no such instances (it has: {known})", source="instances", path=engine_role)
+            raise InputError.at(f"this service has no such instances (it has: {', '.join(config.counts)})", source="instances", path=path)
     tokens: dict[Path, str] = {
         (*DEPLOY, COUNT_KEYS[engine_role]): str(count) for engine_role, count in counts.items() if count != config.counts[engine_role]
     }
