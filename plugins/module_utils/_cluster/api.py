@@ -1,0 +1,246 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Verbs on plain JSON objects, and errors that say what was attempted, on which object, and what to do."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from .._motor.errors import MotorError
+from .._motor.kinds import KINDS
+
+PAGE = 500
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 60.0
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+
+_REMEDIES = {
+    401: "Check the credentials (kubeconfig, K8S_AUTH_* variables): the server does not know this user.",
+    403: "Give this user the right named above (docs/rbac.md lists the rights each verb needs).",
+    409: "Somebody else changed the object at the same time; run the task again.",
+    422: "The server refuses the content of the object; correct what it names and run the task again.",
+    429: "The server is overloaded; run the task again later.",
+}
+_UNREACHABLE = "Check the address in the kubeconfig, the network and whether the API server runs."
+_TLS = "The certificate of the server is not signed by the CA of the kubeconfig (or not for this address): check certificate-authority and ca_cert."
+
+
+class ApiError(MotorError):
+    """A request that failed. `status` is the HTTP status, or None when no answer came."""
+
+    def __init__(self, attempted: str, said: str, *, reason: str, status: int | None, remedy: str = "") -> None:
+        answer = f"the server answered {status} {reason}: {said}" if status else f"no answer: {said}"
+        super().__init__(f"Cannot {attempted}: {answer}".rstrip(".") + f". {remedy}".rstrip(), reason=reason, status=status)
+        self.status = status
+
+
+class KindMissing(ApiError):
+    """The server does not know this kind of object: its CRD is not installed."""
+
+
+class Transport(Protocol):
+    """How a request is sent; raises TransportError when no answer came."""
+
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        query: list[tuple[str, str]],
+        body: Any,
+        content_type: str,
+        timeout: tuple[float, float],
+        stream: bool = False,
+    ) -> Response: ...
+
+
+@dataclass(frozen=True)
+class Response:
+    """Status and body of an answer; `stream` is the open HTTP response of a watch."""
+
+    status: int
+    body: bytes
+    stream: Any = None
+
+
+class TransportError(Exception):
+    """No answer: refused, timed out, reset, or a TLS failure (`tls`)."""
+
+    def __init__(self, message: str, *, tls: bool = False) -> None:
+        super().__init__(message)
+        self.tls = tls
+
+
+@dataclass(frozen=True)
+class ObjectList:
+    """All objects of a list, and the resourceVersion a watch may start from."""
+
+    items: tuple[dict[str, Any], ...]
+    resource_version: str
+
+
+class Api:
+    """Kubernetes verbs on plain dicts. Thread-safe; `requests` counts what was sent."""
+
+    def __init__(self, send: Transport, groups: frozenset[str] = frozenset()) -> None:
+        self._send = send
+        self._lock = threading.Lock()
+        self.groups = groups
+        self.requests = 0
+
+    def get(self, kind: str, namespace: str | None, name: str) -> dict[str, Any] | None:
+        """The object, or None when the server said 404 for this very object."""
+        path = KINDS[kind].path(namespace, name)
+        attempted = f"read {_label(kind, namespace, name)}"
+        try:
+            return self._json("GET", path, attempted, kind)
+        except KindMissing:
+            raise
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def list(self, kind: str, namespace: str | None, label_selector: str = "") -> ObjectList:
+        """Every object of the kind, read in pages of 500."""
+        path = KINDS[kind].path(namespace)
+        items: list[dict[str, Any]] = []
+        token = ""
+        while True:
+            query = [("limit", str(PAGE))]
+            if label_selector:
+                query.append(("labelSelector", label_selector))
+            if token:
+                query.append(("continue", token))
+            page = self._json("GET", path, f"list {kind}s in {namespace or 'the cluster'}", kind, query=query)
+            # Items of a list say neither what they are nor in which version.
+            items.extend({**item, "kind": kind, "apiVersion": KINDS[kind].api_version} for item in page.get("items") or ())
+            token = page["metadata"].get("continue") or ""
+            if not token:
+                return ObjectList(tuple(items), page["metadata"].get("resourceVersion", ""))
+
+    def list_if_known(self, kind: str, namespace: str | None) -> ObjectList:
+        """As `list`, but empty when the server does not know the kind at all."""
+        try:
+            return self.list(kind, namespace)
+        except KindMissing:
+            return ObjectList((), "")
+
+    def create(self, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """Create an object and return it as the server stored it."""
+        kind, namespace, name = _identity(obj)
+        return self._json("POST", KINDS[kind].path(namespace), f"create {_label(kind, namespace, name)}", kind, body=obj)
+
+    def replace(self, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace an object; with its resourceVersion this is a compare-and-swap."""
+        kind, namespace, name = _identity(obj)
+        return self._json("PUT", KINDS[kind].path(namespace, name), f"update {_label(kind, namespace, name)}", kind, body=obj)
+
+    def patch(self, kind: str, namespace: str | None, name: str, patch: Any, content_type: str = JSON_PATCH) -> dict[str, Any]:
+        """Patch an object (JSON patch unless told otherwise)."""
+        attempted = f"patch {_label(kind, namespace, name)}"
+        return self._json("PATCH", KINDS[kind].path(namespace, name), attempted, kind, body=patch, content_type=content_type)
+
+    def delete(
+        self,
+        kind: str,
+        namespace: str | None,
+        name: str,
+        *,
+        preconditions: Mapping[str, str] | None = None,
+        propagation: str = "Background",
+    ) -> bool:
+        """Delete an object; False when it was gone already. `preconditions` holds uid and/or resourceVersion."""
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+        if preconditions:
+            body["preconditions"] = dict(preconditions)
+        try:
+            self._json("DELETE", KINDS[kind].path(namespace, name), f"delete {_label(kind, namespace, name)}", kind, body=body)
+        except ApiError as error:
+            if error.status == 404 and not isinstance(error, KindMissing):
+                return False
+            raise
+        return True
+
+    def open_watch(self, kind: str, namespace: str | None, resource_version: str, label_selector: str, seconds: float) -> Any:
+        """Open a watch for at most `seconds`; returns the HTTP response to read lines from."""
+        query = [("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", resource_version)]
+        query.append(("timeoutSeconds", str(max(1, int(seconds)))))
+        if label_selector:
+            query.append(("labelSelector", label_selector))
+        attempted = f"watch {kind}s in {namespace}"
+        path = KINDS[kind].path(namespace)
+        response = self._exchange("GET", path, query, None, "application/json", attempted, stream=True)
+        if response.status >= 300:
+            raise _error(attempted, kind, response)
+        return response.stream
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        attempted: str,
+        kind: str,
+        *,
+        query: list[tuple[str, str]] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+    ) -> dict[str, Any]:
+        response = self._exchange(method, path, query or [], body, content_type, attempted)
+        if response.status >= 300:
+            raise _error(attempted, kind, response)
+        decoded: dict[str, Any] = json.loads(response.body)
+        return decoded
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        query: list[tuple[str, str]],
+        body: Any,
+        content_type: str,
+        attempted: str,
+        stream: bool = False,
+    ) -> Response:
+        with self._lock:
+            self.requests += 1
+        try:
+            return self._send(method, path, query, body, content_type, (CONNECT_SECONDS, READ_SECONDS), stream)
+        except TransportError as error:
+            reason, remedy = ("CertificateInvalid", _TLS) if error.tls else ("Unreachable", _UNREACHABLE)
+            raise ApiError(attempted, str(error), reason=reason, status=None, remedy=remedy) from error
+
+
+def _identity(obj: Mapping[str, Any]) -> tuple[str, str | None, str]:
+    metadata = obj["metadata"]
+    return obj["kind"], metadata.get("namespace"), metadata["name"]
+
+
+def _label(kind: str, namespace: str | None, name: str) -> str:
+    return f"{kind} {namespace}/{name}" if namespace and KINDS[kind].namespaced else f"{kind} {name}"
+
+
+def _error(attempted: str, kind: str, response: Response) -> ApiError:
+    """Turn a Status answer into an error; a 404 without an object's name means that the kind is unknown."""
+    status = _status_of(response.body)
+    said = str(status.get("message") or response.body[:300].decode("utf-8", "replace"))
+    reason = str(status.get("reason") or f"HTTP{response.status}")
+    if response.status == 404 and not (status.get("details") or {}).get("name"):
+        remedy = f"The cluster does not know the kind {kind} ({KINDS[kind].api_version}): install its CRD and operator first."
+        return KindMissing(attempted, said, reason="KindMissing", status=404, remedy=remedy)
+    return ApiError(attempted, said, reason=reason, status=response.status, remedy=_REMEDIES.get(response.status, ""))
+
+
+def _status_of(body: bytes) -> dict[str, Any]:
+    try:
+        decoded = json.loads(body)
+    except ValueError:
+        return {}
+    return decoded if isinstance(decoded, dict) else {}
+

@@ -1,0 +1,106 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The only importer of kubernetes.core: options, the module class, and the connection."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC as _AUTH_ARG_SPEC
+from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
+from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
+from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
+
+from .api import _TLS, _UNREACHABLE, Api, ApiError, Response, TransportError, _error
+
+try:
+    from kubernetes.client.exceptions import ApiException
+    from urllib3.exceptions import HTTPError, MaxRetryError, SSLError
+except ImportError:  # AnsibleK8SModule reports the missing library by name before any of these is used
+
+    class ApiException(Exception):  # type: ignore[no-redef]
+        """Stands in so that the except clauses below stay valid."""
+
+    class HTTPError(Exception):  # type: ignore[no-redef]
+        """Stands in so that the except clauses below stay valid."""
+
+    MaxRetryError = SSLError = HTTPError
+
+
+AUTH_ARG_SPEC: dict[str, Any] = _AUTH_ARG_SPEC
+MotorModule = AnsibleK8SModule
+
+
+def connect(module: Any) -> Api:
+    """Connect as kubernetes.core does (options, K8S_AUTH_* variables, kubeconfig, in-cluster) and return the verbs.
+
+    The client asks the server for /version and its API groups; a failure is an ApiError like any other.
+    """
+    try:
+        dynamic = get_api_client(module=module).client
+        groups = frozenset(dynamic.resources.api_groups)
+    except CoreException as error:
+        raise ApiError("connect", str(error), reason="NoConfiguration", status=None, remedy=_UNREACHABLE) from error
+    except ApiException as error:
+        raise _refused(error) from error
+    except (HTTPError, OSError) as error:
+        remedy = _TLS if _is_tls(error) else _UNREACHABLE
+        reason = "CertificateInvalid" if _is_tls(error) else "Unreachable"
+        raise ApiError("connect to the Kubernetes API server", str(error), reason=reason, status=None, remedy=remedy) from error
+    return Api(_Sender(dynamic), groups)
+
+
+class _Sender:
+    """Sends requests through the dynamic client, whose `request` is the same in all supported client versions."""
+
+    def __init__(self, dynamic: Any) -> None:
+        self._dynamic = dynamic
+
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        query: list[tuple[str, str]],
+        body: Any,
+        content_type: str,
+        timeout: tuple[float, float],
+        stream: bool = False,
+    ) -> Response:
+        try:
+            answer = self._dynamic.request(
+                method,
+                path,
+                body=body,
+                query_params=list(query),
+                header_params={"Accept": "application/json"},
+                content_type=content_type,
+                serialize=False,
+                _request_timeout=timeout,
+            )
+            return Response(answer.status, b"" if stream else answer.data, answer if stream else None)
+        except ApiException as error:
+            if not error.status:
+                raise TransportError(str(error.reason), tls=True) from error
+            return Response(error.status, _as_bytes(error.body))
+        except (HTTPError, OSError) as error:
+            raise TransportError(str(error), tls=_is_tls(error)) from error
+
+
+def _refused(error: Any) -> ApiError:
+    attempted = "connect to the Kubernetes API server"
+    if not error.status:
+        return ApiError(attempted, str(error.reason), reason="CertificateInvalid", status=None, remedy=_TLS)
+    return _error(attempted, "Namespace", Response(error.status, _as_bytes(error.body)))
+
+
+def _as_bytes(body: Any) -> bytes:
+    return body if isinstance(body, bytes) else str(body or "").encode()
+
+
+def _is_tls(error: BaseException) -> bool:
+    """True when the chain of causes ends in a TLS failure."""
+    if isinstance(error, MaxRetryError) and error.reason is not None:
+        error = error.reason
+    return isinstance(error, (SSLError, ssl.SSLError))

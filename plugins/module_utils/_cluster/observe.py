@@ -1,0 +1,80 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One snapshot of a service, reads in parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from .._motor.ownership import CONFIG_MAP, LEASE
+from .._motor.state import ANY_BACKEND, Snapshot
+from .api import Api, ObjectList
+
+READERS = 8
+KEDA_GROUP = "keda.sh"
+
+# What tells how a service is made: (backend, base name of its instances), from `motor-config` or None.
+Understand = Callable[[Mapping[str, Any] | None], tuple[str, str]]
+
+
+def observe(api: Api, namespace: str, understand: Understand, others: Iterable[str] = ()) -> Snapshot:
+    """Read what the service consists of. `others` names further kinds to list (Service, ServiceAccount, ClusterRole, ...)."""
+    with ThreadPoolExecutor(READERS) as pool:
+        config_map = pool.submit(api.get, "ConfigMap", namespace, CONFIG_MAP)
+        lease = pool.submit(api.get, "Lease", namespace, LEASE)
+        pods = pool.submit(api.list, "Pod", namespace)
+        scalers = [pool.submit(api.list, kind, namespace) for kind in _scaler_kinds(api)]
+        listed = {kind: pool.submit(_list_kind, api, kind, namespace) for kind in others}
+        backend, base_name = understand(config_map.result())
+        workloads = _workloads(pool, api, namespace, backend)
+        return Snapshot(
+            namespace=namespace,
+            backend=backend,
+            base_name=base_name,
+            config_map=config_map.result(),
+            lease=lease.result(),
+            pods=pods.result().items,
+            pods_version=pods.result().resource_version,
+            autoscalers=tuple(item for scaler in scalers for item in scaler.result().items),
+            others={(kind, item["metadata"]["name"]): item for kind, found in listed.items() for item in found.result().items},
+            **_workload_fields(workloads),
+        )
+
+
+# Without a hint, a cluster that does not know InferServiceSets has none of them.
+_KINDS = {
+    "deployments": {"Deployment": Api.list},
+    "infer_service_set": {"InferServiceSet": Api.list, "InstanceSet": Api.list},
+    ANY_BACKEND: {"Deployment": Api.list, "InferServiceSet": Api.list_if_known},
+}
+
+
+def _workloads(pool: ThreadPoolExecutor, api: Api, namespace: str, backend: str) -> dict[str, Future[ObjectList]]:
+    return {kind: pool.submit(read, api, kind, namespace) for kind, read in _KINDS[backend].items()}
+
+
+def _workload_fields(workloads: Mapping[str, Future[ObjectList]]) -> dict[str, Any]:
+    found = {kind: future.result() for kind, future in workloads.items()}
+    nothing = ObjectList((), "")
+    sets, instance_sets = found.get("InferServiceSet", nothing), found.get("InstanceSet", nothing)
+    return {
+        "deployments": found.get("Deployment", nothing).items,
+        "infer_service_set": next(iter(sets.items), None),
+        "instance_sets": instance_sets.items,
+        "instance_sets_version": instance_sets.resource_version,
+    }
+
+
+def _list_kind(api: Api, kind: str, namespace: str) -> ObjectList:
+    """Cluster-scoped kinds are ours only by label."""
+    if kind in ("ClusterRole", "ClusterRoleBinding"):
+        return api.list(kind, None, "app.kubernetes.io/part-of=mindie-motor")
+    return api.list(kind, namespace)
+
+
+def _scaler_kinds(api: Api) -> list[str]:
+    return ["HorizontalPodAutoscaler", *(["ScaledObject"] if KEDA_GROUP in api.groups else [])]
+

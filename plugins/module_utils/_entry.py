@@ -1,0 +1,146 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What all modules share: options, reading of inputs, running a plan, and the shape of results and errors."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from . import _inputs
+from ._cluster import execute
+from ._cluster.api import Api
+from ._cluster.connection import AUTH_ARG_SPEC, MotorModule, connect
+from ._cluster.observe import observe
+from ._motor import json_reader
+from ._motor.errors import InputError, MotorError
+from ._motor.guard import not_deployed
+from ._motor.instances import ENGINE_ROLES, base_name
+from ._motor.plan import Plan
+from ._motor.record import USER_CONFIG_KEY
+from ._motor.state import ANY_BACKEND, Snapshot, service_state
+from ._motor.user_config import UserConfig, parse, validate_count
+
+WAIT_SPEC: dict[str, Any] = {
+    "wait": {"type": "bool", "default": True},
+    "wait_timeout": {"type": "int", "default": 1800},
+    "lock_timeout": {"type": "int", "default": 30},
+}
+CONFIG_SPEC: dict[str, Any] = {
+    "namespace": {"type": "str"},
+    "user_config": {"type": "path"},
+    "user_config_content": {"type": "raw"},
+}
+INSTANCES_SPEC: dict[str, Any] = {
+    "instances": {"type": "dict", "options": {role: {"type": "raw"} for role in ENGINE_ROLES}},
+}
+# What a service consists of besides workloads, motor-config and pods.
+OBJECT_KINDS = ("Service", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "PersistentVolumeClaim")
+
+# Seconds that a finished state must hold where the operator may tear down what it just built.
+GANG_STABLE_SECONDS = 5.0
+
+
+def run_module(spec: Mapping[str, Any], work: Callable[[Any], dict[str, Any]], **kwargs: Any) -> None:
+    """Build the module, do the work, exit once."""
+    module = MotorModule(argument_spec={**spec, **AUTH_ARG_SPEC}, supports_check_mode=True, **kwargs)
+    try:
+        result = work(module)
+    except MotorError as error:
+        module.fail_json(msg=str(error), reason=error.reason, **error.details)
+    else:
+        module.exit_json(**result)
+
+
+def given_config(module: Any) -> UserConfig | None:
+    """The user config of the options, or None when none was given."""
+    document = _inputs.read_user_config(module.params["user_config"], module.params["user_config_content"])
+    return None if document is None else parse(document)
+
+
+def namespace_of(module: Any, config: UserConfig | None) -> str:
+    """The namespace: option or `job_id`, which must agree."""
+    option = module.params["namespace"]
+    if config is None and not option:
+        raise InputError("namespace is needed (or user_config, whose job_id names it)", source="namespace", path="namespace")
+    if config is not None and option and option != config.namespace:
+        raise InputError(
+            f"namespace is {option}, but motor_deploy_config.job_id of the user config is {config.namespace}: make them equal or leave namespace out",
+            source="namespace",
+            path="namespace",
+        )
+    return option or str(config.namespace if config else "")
+
+
+def given_counts(module: Any) -> dict[str, int]:
+    """The option `instances` as strict integers; engine roles that were not named are left out."""
+    given = module.params["instances"] or {}
+    return {role: validate_count(count, source="instances", engine_role=role) for role, count in given.items() if count is not None}
+
+
+def stored_config(config_map: Mapping[str, Any] | None) -> UserConfig | None:
+    """The user config that a live `motor-config` holds; None when there is no `motor-config`."""
+    if config_map is None:
+        return None
+    where = f"ConfigMap {config_map['metadata']['namespace']}/{config_map['metadata']['name']}"
+    text = (config_map.get("data") or {}).get(USER_CONFIG_KEY)
+    if text is None:
+        raise InputError(f"{where} has no {USER_CONFIG_KEY}: the baseline is damaged", source=where, path=USER_CONFIG_KEY)
+    return parse(json_reader.read(text, source=f"{where} {USER_CONFIG_KEY}"))
+
+
+class Service:
+    """One service in one cluster: observes it and runs plans on it for a module."""
+
+    def __init__(
+        self, module: Any, namespace: str, given: UserConfig | None = None, *, others: Iterable[str] = (), absent_ok: bool = False
+    ) -> None:
+        self._module = module
+        self._absent_ok = absent_ok
+        self._given = given
+        self._others = tuple(others)
+        self.namespace = namespace
+        self.api: Api = connect(module)
+
+    def observe(self) -> Snapshot:
+        """One snapshot, read as the live service (or else the given config) says it is built."""
+        return observe(self.api, self.namespace, self._understand, self._others)
+
+    def _understand(self, config_map: Mapping[str, Any] | None) -> tuple[str, str]:
+        config = stored_config(config_map) or self._given
+        if config is not None:
+            return config.backend, config.base_name
+        if not self._absent_ok:
+            raise not_deployed(self.namespace)
+        return ANY_BACKEND, base_name("")
+
+    def converge(self, planner: Callable[[Snapshot], Plan]) -> dict[str, Any]:
+        """Run the plan (or in check mode only predict it) and return the module's result."""
+        params = self._module.params
+        settings = execute.Settings(
+            by=_who(),
+            run=uuid.uuid4().hex,
+            wait=params["wait"],
+            wait_timeout=float(params["wait_timeout"]),
+            lock_timeout=float(params["lock_timeout"]),
+            stable_for=GANG_STABLE_SECONDS,
+        )
+        plan, after = execute.run(self.api, self.observe, planner, settings, check_mode=self._module.check_mode)
+        result = {"changed": not plan.empty, "actions": plan.actions(), "service": service_state(after).to_dict()}
+        result["requests"] = self.api.requests
+        if self._module._diff:
+            result["diff"] = {"before": {"instances": dict(plan.counts_before)}, "after": {"instances": dict(plan.counts)}}
+        return result
+
+
+def _who() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"

@@ -1,0 +1,90 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What deploying needs beyond the other verbs: user config with overrides, environment, release, and the namespace."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from . import _entry, _inputs
+from ._motor.errors import InputError, Refused
+from ._motor.manifests import Rendered, render
+from ._motor.manifests.identity import service_id_of
+from ._motor.plan import Plan
+from ._motor.plan_deploy import plan_deploy
+from ._motor.release import understand
+from ._motor.state import Snapshot
+from ._motor.user_config import UserConfig, override, parse, with_counts
+
+SHANGHAI_SECONDS = 8 * 3600
+
+
+class Deployment:
+    """The wanted service, read from the options; `plan` makes the plan for a snapshot."""
+
+    def __init__(self, module: Any) -> None:
+        self._params = module.params
+        self.config = self._config(module)
+        self._env = _inputs.read_env(module.params["env"], module.params["env_content"])
+        files = _inputs.read_release(module.params["release"])
+        self._release = understand(files, source=f"release {module.params['release']}") if files else None
+        self._new_service_id = f"{self.config.namespace}_{_shanghai_time()}"
+        self._node_ports = _node_ports(module.params["node_ports"])
+        self._render(self._new_service_id)
+        namespace = _entry.namespace_of(module, self.config)
+        self.service = _entry.Service(module, namespace, self.config, others=_entry.OBJECT_KINDS)
+
+    def plan(self, snapshot: Snapshot) -> Plan:
+        """The plan from a snapshot to the wanted service."""
+        stored = _entry.stored_config(snapshot.config_map)
+        namespace = self._missing_namespace() if stored is None else None
+        service_id = service_id_of(snapshot.config_map) if snapshot.config_map else None
+        rendered = self._render(service_id or self._new_service_id)
+        return plan_deploy(snapshot, self.config, rendered, stored, namespace)
+
+    def _config(self, module: Any) -> UserConfig:
+        document = _inputs.read_user_config(self._params["user_config"], self._params["user_config_content"])
+        if document is None:
+            raise InputError("user_config is needed", source="user_config", path="user_config")
+        overrides = {("motor_deploy_config", key): value for key, value in (self._params["overrides"] or {}).items()}
+        config = parse(override(document, overrides, source="overrides") if overrides else document)
+        counts = _entry.given_counts(module)
+        return with_counts(config, counts) if counts else config
+
+    def _render(self, service_id: str) -> Rendered | None:
+        if self._release is None:
+            return None
+        return render(
+            self.config,
+            self._env,
+            self._release,
+            service_id=service_id,
+            accelerator_type=self._params["accelerator_type"],
+            node_ports=self._node_ports,
+        )
+
+    def _missing_namespace(self) -> dict[str, Any] | None:
+        """The Namespace to create, or None when it is there. A missing one is an error unless it may be created."""
+        name = self.service.namespace
+        found = self.service.api.get("Namespace", None, name)
+        if found is None:
+            if self._params["create_namespace"]:
+                return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            raise Refused(f"Namespace {name} does not exist. Create it, or set create_namespace: true.", reason="NamespaceMissing")
+        if found["metadata"].get("deletionTimestamp"):
+            raise Refused(f"Namespace {name} is being deleted. Wait until it is gone, then create it again.", reason="NamespaceTerminating")
+        return None
+
+
+def _node_ports(option: Any) -> Any:
+    if option in (None, "release"):
+        return None
+    if option == "auto" or isinstance(option, dict):
+        return option
+    raise InputError.at("write release, auto or a mapping of Service name to port", source="node_ports")
+
+
+def _shanghai_time() -> str:
+    return time.strftime("%Y%m%d%H%M%S", time.gmtime(time.time() + SHANGHAI_SECONDS))

@@ -1,0 +1,90 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Backend `deployments`: one Deployment per engine instance."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import Refused
+from .instances import LETTER, instance_name, parse_instance_name
+from .ownership import metadata_labels
+from .plan import Write, create, delete
+from .state import Snapshot
+
+# What the server or kubectl wrote on the sibling and must not be carried over.
+_SERVER_METADATA = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences", "selfLink")
+_SERVER_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision")
+
+
+def shrink(snapshot: Snapshot, remove: Mapping[str, tuple[int, ...]]) -> tuple[Write, ...]:
+    """Delete the Deployments of the given indexes."""
+    by_name = {deployment["metadata"]["name"]: deployment for deployment in snapshot.deployments}
+    writes = []
+    for role, indexes in remove.items():
+        for index in indexes:
+            name = instance_name(snapshot.base_name, role, index)
+            writes.append(delete("Deployment", by_name[name], f"{role} instance {index} is surplus"))
+    return tuple(writes)
+
+
+def grow(
+    snapshot: Snapshot, role: str, indexes: tuple[int, ...], templates: Mapping[tuple[str, int], Mapping[str, Any]]
+) -> tuple[Write, ...]:
+    """Create Deployments: from `templates` where given, else as clones of a live sibling."""
+    writes = []
+    for index in indexes:
+        obj = templates.get((role, index)) or clone(_sibling(snapshot, role), snapshot, role, index)
+        writes.append(create(obj, f"{role} instance {index} is missing"))
+    return tuple(writes)
+
+
+def clone(sibling: Mapping[str, Any], snapshot: Snapshot, role: str, index: int) -> dict[str, Any]:
+    """A new instance with the spec of a live one; only name, labels and JOB_NAME are its own."""
+    name = instance_name(snapshot.base_name, role, index)
+    obj: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "Deployment"}
+    obj["metadata"] = {key: copy.deepcopy(value) for key, value in sibling["metadata"].items() if key not in _SERVER_METADATA}
+    obj["metadata"]["name"] = name
+    annotations = {k: v for k, v in (obj["metadata"].pop("annotations", None) or {}).items() if k not in _SERVER_ANNOTATIONS}
+    if annotations:
+        obj["metadata"]["annotations"] = annotations
+    labels = obj["metadata"].setdefault("labels", {})
+    labels.update(metadata_labels(role), app=name)
+    obj["spec"] = copy.deepcopy(sibling["spec"])
+    obj["spec"]["selector"]["matchLabels"]["app"] = name
+    obj["spec"]["template"]["metadata"]["labels"]["app"] = name
+    _rename_job(obj, role, index)
+    return obj
+
+
+def _rename_job(obj: dict[str, Any], role: str, index: int) -> None:
+    """JOB_NAME and label job-name are `{job_id}-{letter}{index}-{suffix}`: only the index is new."""
+    prefix, replacement = re.compile(rf"-{LETTER[role]}\d+-(?=[0-9a-z]+$)"), f"-{LETTER[role]}{index}-"
+    labels = obj["metadata"]["labels"]
+    if "job-name" in labels:
+        labels["job-name"] = prefix.sub(replacement, labels["job-name"])
+    for container in obj["spec"]["template"]["spec"]["containers"]:
+        for item in container.get("env") or ():
+            if item["name"] == "JOB_NAME" and "value" in item:
+                item["value"] = prefix.sub(replacement, item["value"])
+
+
+def _sibling(snapshot: Snapshot, role: str) -> Mapping[str, Any]:
+    """The live Deployment of the engine role with the lowest index."""
+    found = []
+    for deployment in snapshot.deployments:
+        parsed = parse_instance_name(deployment["metadata"]["name"], snapshot.base_name)
+        if parsed and parsed[0] == role and not deployment["metadata"].get("deletionTimestamp"):
+            found.append((parsed[1], deployment))
+    if not found:
+        raise Refused(
+            f"Cannot create {role} instances of {snapshot.namespace}: no live {role} instance is left to copy the specification from. "
+            "Deploy the service again (role motor_deploy or module motor_service with user_config, env and release).",
+            reason="NoSibling",
+            paths=(role,),
+        )
+    return min(found, key=lambda pair: pair[0])[1]

@@ -1,0 +1,82 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Backend `infer_service_set`: counts are `roles[i].replicas` of one InferServiceSet; the Infer Operator does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import Refused
+from .plan import Write
+from .state import INFER_LABEL, Snapshot
+
+GANG_LABEL = f"{INFER_LABEL}gang-schedule"
+
+
+def shrink(snapshot: Snapshot, remove: Mapping[str, tuple[int, ...]]) -> Write:
+    """Lower the counts. The operator removes every index at or above the new count, in no particular order."""
+    current = counts(snapshot)
+    return _patch(snapshot, {role: (current[role], current[role] - len(gone)) for role, gone in remove.items()})
+
+
+def grow(snapshot: Snapshot, wanted: Mapping[str, int], removed: Mapping[str, tuple[int, ...]]) -> Write:
+    """Raise the counts (`removed` tells which ones an earlier step of the same plan has lowered)."""
+    current = counts(snapshot)
+    for role in wanted:
+        if role not in current:
+            raise Refused(
+                f"InferServiceSet {snapshot.namespace}/{_name(snapshot)} has no role {role}: deploy the service again with a release that has it.",
+                reason="NoSuchRole",
+                paths=(role,),
+            )
+    return _patch(snapshot, {role: (current[role] - len(removed.get(role, ())), count) for role, count in wanted.items()})
+
+
+def counts(snapshot: Snapshot) -> dict[str, int]:
+    """`roles[].replicas` by role name."""
+    return {role["name"]: int(role.get("replicas") or 0) for role in _roles(snapshot)}
+
+
+def unsettled(snapshot: Snapshot, wanted: Mapping[str, int]) -> str:
+    """Why the counts are not reached yet, or "". Only the InstanceSets tell the truth: the Ready conditions of their
+    parents stay True for a while after a change (ground facts of the Infer Operator)."""
+    by_role = {(item["metadata"].get("labels") or {}).get(f"{INFER_LABEL}instanceset-name"): item for item in snapshot.instance_sets}
+    for role, count in wanted.items():
+        item = by_role.get(role)
+        if item is None:
+            return f"InstanceSet of {role} does not exist yet"
+        status = item.get("status") or {}
+        ready = status.get("readyReplicas", 0)
+        numbers = (item["spec"].get("replicas"), status.get("replicas", 0), ready)
+        if status.get("observedGeneration") != item["metadata"].get("generation") or set(numbers) != {count}:
+            return f"InstanceSet {item['metadata']['name']}: {ready} of {count} instances ready"
+    return ""
+
+
+def uses_gang_scheduling(snapshot: Snapshot) -> bool:
+    """True when an engine role asks the operator for gang scheduling: then it may tear down what it just built."""
+    labels = ((role.get("metadata") or {}).get("labels") or {} for role in _roles(snapshot))
+    return any(str(found.get(GANG_LABEL)).lower() == "true" for found in labels)
+
+
+def _patch(snapshot: Snapshot, changes: Mapping[str, tuple[int, int]]) -> Write:
+    found = snapshot.infer_service_set or {}
+    patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": found["metadata"]["uid"]}]
+    for index, role in enumerate(_roles(snapshot)):
+        if role["name"] in changes:
+            path, (old, new) = f"/spec/template/roles/{index}", changes[role["name"]]
+            patch.append({"op": "test", "path": f"{path}/name", "value": role["name"]})
+            patch.append({"op": "test", "path": f"{path}/replicas", "value": old})
+            patch.append({"op": "replace", "path": f"{path}/replicas", "value": new})
+    why = ", ".join(f"{role} {old} -> {new}" for role, (old, new) in changes.items())
+    return Write("update", "InferServiceSet", snapshot.namespace, _name(snapshot), why, body=patch, patch=True)
+
+
+def _name(snapshot: Snapshot) -> str:
+    return str((snapshot.infer_service_set or {})["metadata"]["name"])
+
+
+def _roles(snapshot: Snapshot) -> list[Any]:
+    return list((snapshot.infer_service_set or {}).get("spec", {}).get("template", {}).get("roles") or ())

@@ -1,0 +1,30 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How objects of ours are recognised: labels on object metadata, never on pod templates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+PART_OF = "app.kubernetes.io/part-of"
+COMPONENT = "app.kubernetes.io/component"
+MANAGER = "ascend.mindie"
+PRODUCT = "mindie-motor"
+
+CONFIG_MAP = "motor-config"
+LEASE = "ascend-mindie"
+CONTROL_ROLES = ("controller", "coordinator")
+CONTROL_APP = {role: f"mindie-motor-{role}" for role in CONTROL_ROLES}
+
+
+def metadata_labels(component: str) -> dict[str, str]:
+    """The labels that every object of ours carries on its own metadata."""
+    return {MANAGED_BY: MANAGER, PART_OF: PRODUCT, COMPONENT: component}
+
+
+def is_ours(obj: Mapping[str, Any] | None) -> bool:
+    """True when the object carries our managed-by label."""
+    return bool(obj) and (obj["metadata"].get("labels") or {}).get(MANAGED_BY) == MANAGER

@@ -1,0 +1,95 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a plan is: ordered steps of writes, what to wait for, and what to record at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+GONE, NO_PODS = "gone", "no_pods"
+
+
+@dataclass(frozen=True)
+class Write:
+    """One request that changes an object.
+
+    `verb` is `create` (body: the object), `update` (body: the whole object, or a JSON patch when `patch`) or `delete`.
+    """
+
+    verb: str
+    kind: str
+    namespace: str | None
+    name: str
+    why: str
+    body: Any = None
+    patch: bool = False
+    preconditions: Mapping[str, str] = field(default_factory=dict)
+    propagation: str = "Background"
+
+    def action(self) -> dict[str, Any]:
+        """The write as it appears in a module's result."""
+        return {"verb": self.verb, "kind": self.kind, "namespace": self.namespace or "", "name": self.name, "why": self.why}
+
+
+@dataclass(frozen=True)
+class Step:
+    """Writes that do not depend on each other. `until` is what must be seen before the next step: `gone` (no
+    pod of a surplus instance is left), `no_pods` (no pod of the service is left) or nothing.
+
+    `always` says that this wait happens even when the user does not want to wait (NPUs must be free before growing).
+    """
+
+    title: str
+    writes: tuple[Write, ...] = ()
+    until: str = ""
+    always: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in order, then (`record`) data and record of success in one write. `counts` is what will be there afterwards."""
+
+    verb: str
+    namespace: str
+    steps: tuple[Step, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    counts_before: Mapping[str, int] = field(default_factory=dict)
+    data: Mapping[str, str] | None = None
+    record: bool = False
+    why_record: str = ""
+    env_sha256: str | None = None
+    removes: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """True when nothing has to be written."""
+        return not self.record and not any(step.writes for step in self.steps)
+
+    def actions(self) -> list[dict[str, Any]]:
+        """All writes in order, the record last."""
+        done = [write.action() for step in self.steps for write in step.writes]
+        if self.record:
+            done.append(Write("update", "ConfigMap", self.namespace, "motor-config", self.why_record).action())
+        return done
+
+
+def create(obj: Mapping[str, Any], why: str) -> Write:
+    """A write that creates `obj`."""
+    metadata = obj["metadata"]
+    return Write("create", obj["kind"], metadata.get("namespace"), metadata["name"], why, body=obj)
+
+
+def update(obj: Mapping[str, Any], why: str) -> Write:
+    """A write that replaces an object; its resourceVersion makes it a compare-and-swap."""
+    metadata = obj["metadata"]
+    return Write("update", obj["kind"], metadata.get("namespace"), metadata["name"], why, body=obj)
+
+
+def delete(kind: str, obj: Mapping[str, Any], why: str, propagation: str = "Background") -> Write:
+    """A write that deletes exactly the object that was seen (by uid)."""
+    metadata = obj["metadata"]
+    preconditions = {"uid": metadata["uid"]}
+    return Write("delete", kind, metadata.get("namespace"), metadata["name"], why, preconditions=preconditions, propagation=propagation)

@@ -1,0 +1,93 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verb `scale`: change counts of instances, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from . import baseline, counts
+from .errors import InputError, Refused
+from .guard import require_finished, require_service
+from .plan import Plan
+from .record import USER_CONFIG_KEY
+from .state import Snapshot, service_state
+from .user_config import UserConfig, with_counts
+
+VERB = "scale"
+
+
+def plan_scale(snapshot: Snapshot, stored: UserConfig, wanted: Mapping[str, int], given: UserConfig | None = None) -> Plan:
+    """Plan the counts `wanted`.
+
+    `stored` is the baseline in the cluster. `given` is the user's new config, when one was given: it may differ from the
+    baseline in counts only. Raises Refused when more than counts would change or an autoscaler owns a count.
+    """
+    require_service(snapshot)
+    require_finished(snapshot, VERB)
+    if stored.deploy_mode == "single_container":
+        raise Refused(
+            f"Cannot scale {snapshot.namespace}: its deploy mode single_container runs everything in one pod. Deploy it in another mode to scale it.",
+            reason="NotScalable",
+        )
+    if given is not None:
+        _refuse_other_changes(stored, given)
+    state = service_state(snapshot)
+    target = _complete(stored, state.owners, {role: len(state.live(role)) for role in stored.counts}, wanted)
+    counts.refuse_owned(state, target)
+    data = _data(snapshot, stored, target, given)
+    steps = counts.steps(snapshot, state, target)
+    return Plan(
+        verb=VERB,
+        namespace=snapshot.namespace,
+        steps=steps,
+        counts=target,
+        counts_before=state.counts(),
+        data=data,
+        record=bool(steps) or data != (snapshot.config_map or {}).get("data"),
+        why_record=f"record the counts {describe(target)}",
+    )
+
+
+def describe(wanted: Mapping[str, int]) -> str:
+    """Counts in words: `prefill 4, decode 2`."""
+    return ", ".join(f"{role} {count}" for role, count in wanted.items())
+
+
+def _complete(stored: UserConfig, owners: Mapping[str, str], live: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
+    """Every engine role of the service needs a count: a missing one is never guessed. Autoscaled roles may be left out."""
+    unknown = [role for role in wanted if role not in stored.counts]
+    if unknown:
+        known = ", ".join(stored.counts)
+        raise InputError(
+            f"instances.{unknown[0]}: this service has no {unknown[0]} instances (it has: {known})", source="instances", path=unknown[0]
+        )
+    missing = [role for role in stored.counts if role not in wanted and role not in owners]
+    if missing:
+        raise InputError(
+            f"instances.{missing[0]} is missing: give the count of every engine role ({', '.join(stored.counts)})",
+            source="instances",
+            path=missing[0],
+        )
+    return {role: wanted.get(role, live[role]) for role in stored.counts}
+
+
+def _refuse_other_changes(stored: UserConfig, given: UserConfig) -> None:
+    changes = baseline.compare(stored.data, given.data)
+    others = changes.updatable + changes.restart + changes.not_allowed
+    if others:
+        raise Refused(
+            f"Cannot scale {stored.namespace}: the user config differs from the baseline in more than counts: {', '.join(others)}. "
+            "Update the configuration first (motor_config_baseline), or give the config of the baseline with new counts.",
+            reason="OtherChanges",
+            paths=others,
+        )
+
+
+def _data(snapshot: Snapshot, stored: UserConfig, target: Mapping[str, int], given: UserConfig | None) -> dict[str, str]:
+    """What `motor-config` will hold. Unchanged counts keep the stored text, so that formatting alone is no change."""
+    data = dict((snapshot.config_map or {}).get("data") or {})
+    if dict(target) != dict(stored.counts):
+        data[USER_CONFIG_KEY] = (given or with_counts(stored, target)).text
+    return data

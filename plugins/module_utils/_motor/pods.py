@@ -1,0 +1,88 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What one pod tells: ready, leaving, why it does not run, how many NPUs it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NPU_RESOURCES = ("huawei.com/Ascend910", "huawei.com/npu")
+FAILED_WAITING = frozenset(
+    {
+        "CrashLoopBackOff",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a pod does not run: `state` is `failed` or `pending`."""
+
+    state: str
+    reason: str
+
+
+def is_leaving(pod: Mapping[str, Any]) -> bool:
+    """True when the pod was told to stop."""
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def is_ready(pod: Mapping[str, Any]) -> bool:
+    """True when the Ready condition is True."""
+    condition = _condition(pod, "Ready")
+    return condition is not None and condition.get("status") == "True"
+
+
+def ready_since(pod: Mapping[str, Any]) -> str:
+    """When readiness last changed (RFC 3339), or the pod's creation."""
+    condition = _condition(pod, "Ready") or {}
+    return str(condition.get("lastTransitionTime") or pod["metadata"].get("creationTimestamp") or "")
+
+
+def npus(pod: Mapping[str, Any]) -> int:
+    """NPUs that all containers of the pod ask for."""
+    total = 0
+    for container in pod["spec"].get("containers") or ():
+        requests = (container.get("resources") or {}).get("requests") or {}
+        total += sum(int(requests.get(resource, 0)) for resource in NPU_RESOURCES)
+    return total
+
+
+def trouble(pod: Mapping[str, Any]) -> Trouble | None:
+    """Why the pod does not run, or None when it runs or is just starting."""
+    status = pod.get("status") or {}
+    name = pod["metadata"]["name"]
+    if status.get("phase") == "Failed":
+        return Trouble("failed", f"pod {name}: {status.get('reason') or _exit(status) or 'Failed'}")
+    for container in status.get("containerStatuses") or ():
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") in FAILED_WAITING:
+            detail = f": {waiting['message']}" if waiting.get("message") else ""
+            return Trouble("failed", f"pod {name}: {waiting['reason']}{detail}")
+    scheduled = _condition(pod, "PodScheduled") or {}
+    if scheduled.get("status") == "False":
+        return Trouble("pending", f"pod {name}: {scheduled.get('reason', 'Unschedulable')}: {scheduled.get('message', '')}".rstrip(": "))
+    return None
+
+
+def _exit(status: Mapping[str, Any]) -> str:
+    for container in status.get("containerStatuses") or ():
+        terminated = (container.get("state") or {}).get("terminated") or {}
+        if terminated:
+            return f"{terminated.get('reason', 'Error')} (exit code {terminated.get('exitCode')})"
+    return ""
+
+
+def _condition(pod: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return next((condition for condition in conditions if condition.get("type") == kind), None)

@@ -1,0 +1,69 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Verdicts over a service: are the surplus instances gone, is the service as wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from . import infer_service_set
+from .state import ServiceState, Snapshot, service_pods, service_state
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`seen` says in words what is still missing (empty when `done`). `mark` changes whenever what was seen changes.
+    `may_flap`: the operator may tear down what it just built, so a finished state counts only when it stays."""
+
+    done: bool
+    seen: str
+    mark: tuple[str, ...] = ()
+    may_flap: bool = False
+
+
+Judge = Callable[[Snapshot, Mapping[str, int]], Verdict]
+
+
+def gone(snapshot: Snapshot, wanted: Mapping[str, int]) -> Verdict:
+    """Every pod of an instance that leaves is gone, so that its NPUs are free."""
+    state = service_state(snapshot)
+    leaving = [f"{instance.name} ({instance.reason})" for instance in state.leaving()]
+    return Verdict(not leaving, "still stopping: " + ", ".join(leaving) if leaving else "")
+
+
+def no_pods(snapshot: Snapshot, wanted: Mapping[str, int]) -> Verdict:
+    """No pod of the service is left."""
+    names = sorted(pod["metadata"]["name"] for pod in service_pods(snapshot))
+    return Verdict(not names, f"{len(names)} pods left: {', '.join(names[:8])}" if names else "")
+
+
+def settled(snapshot: Snapshot, wanted: Mapping[str, int]) -> Verdict:
+    """All wanted instances run, nothing is leaving, and each control role has a ready pod (a standby pod never is)."""
+    state = service_state(snapshot)
+    problems = [*_unready_instances(state, wanted), *_unready_control(state)]
+    if snapshot.backend == "infer_service_set":
+        reason = infer_service_set.unsettled(snapshot, wanted)
+        problems.extend([reason] if reason else [])
+    problems.extend(f"{instance.name} is still stopping" for instance in state.leaving())
+    mark = tuple(sorted(str(pod["metadata"].get("uid")) for pod in snapshot.pods))
+    may_flap = snapshot.backend == "infer_service_set" and infer_service_set.uses_gang_scheduling(snapshot)
+    return Verdict(not problems, "; ".join(problems), mark, may_flap)
+
+
+def _unready_instances(state: ServiceState, wanted: Mapping[str, int]) -> list[str]:
+    problems = []
+    for role, count in wanted.items():
+        live = state.live(role)
+        running = [instance for instance in live if instance.state == "running"]
+        if len(running) < count:
+            problems.append(f"{role}: {len(running)} of {count} instances running")
+        problems.extend(f"{i.name} {i.state}: {i.reason}" for i in live if i.state != "running")
+        if len(live) > count:
+            problems.append(f"{role}: {len(live)} instances, {count} wanted")
+    return problems
+
+
+def _unready_control(state: ServiceState) -> list[str]:
+    return [f"{role.name}: {role.reason}" for role in state.control if not role.pods_ready]

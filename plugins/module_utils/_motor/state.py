@@ -1,0 +1,294 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a service is, seen from one snapshot of the cluster: its instances, control pods, baseline and owners of counts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from . import pods as pod_facts
+from .instances import BASE_NAMES, ENGINE_ROLES, INFER_SERVICE_SET_NAME, parse_instance_name
+from .ownership import CONTROL_APP
+from .record import intent_of, standing
+
+Object = Mapping[str, Any]
+# Nothing says how the service is built: look for both kinds of workloads.
+ANY_BACKEND = "any"
+INFER_LABEL = "infer.huawei.com/"
+NAME_PREFIX = "mindie-motor-"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Plain objects as the API server holds them, read at one moment. `None` for a kind that the server does not know."""
+
+    namespace: str
+    backend: str
+    base_name: str
+    config_map: Object | None = None
+    lease: Object | None = None
+    deployments: tuple[Object, ...] = ()
+    pods: tuple[Object, ...] = ()
+    autoscalers: tuple[Object, ...] = ()
+    infer_service_set: Object | None = None
+    instance_sets: tuple[Object, ...] = ()
+    others: Mapping[tuple[str, str], Object] = field(default_factory=dict)
+    pods_version: str = ""
+    instance_sets_version: str = ""
+
+    def with_object(self, obj: Object) -> Snapshot:
+        """The snapshot after the server has stored `obj`."""
+        kind, name = obj["kind"], obj["metadata"]["name"]
+        if kind == "ConfigMap":
+            return replace(self, config_map=obj)
+        if kind == "InferServiceSet":
+            return replace(self, infer_service_set=obj)
+        if kind == "Deployment":
+            kept = tuple(found for found in self.deployments if found["metadata"]["name"] != name)
+            return replace(self, deployments=(*kept, obj))
+        return replace(self, others={**self.others, (kind, name): obj})
+
+    def without(self, kind: str, name: str) -> Snapshot:
+        """The snapshot after the server has deleted an object."""
+        if kind == "ConfigMap":
+            return replace(self, config_map=None)
+        if kind == "InferServiceSet":
+            return replace(self, infer_service_set=None)
+        if kind == "Deployment":
+            return replace(self, deployments=tuple(found for found in self.deployments if found["metadata"]["name"] != name))
+        return replace(self, others={key: obj for key, obj in self.others.items() if key != (kind, name)})
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One engine instance. `since` is the time (RFC 3339) of the last change of readiness, `npus` the total of its pods."""
+
+    engine_role: str
+    index: int
+    name: str
+    state: str
+    reason: str = ""
+    since: str = ""
+    pods: int = 0
+    pods_ready: int = 0
+    nodes: tuple[str, ...] = ()
+    npus: int = 0
+    altered: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for results."""
+        return {**self.__dict__, "nodes": list(self.nodes)}
+
+
+@dataclass(frozen=True)
+class ControlRole:
+    """Controller or coordinator: it works when at least one of its pods is ready (a standby pod never is)."""
+
+    name: str
+    pods: int
+    pods_ready: int
+    reason: str = ""
+    nodes: tuple[str, ...] = ()
+    since: str = ""
+
+
+@dataclass(frozen=True)
+class ServiceState:
+    """Everything that plans and reports need to know of a service."""
+
+    namespace: str
+    backend: str
+    standing: str
+    instances: tuple[Instance, ...]
+    control: tuple[ControlRole, ...]
+    intent: Mapping[str, Any] | None
+    owners: Mapping[str, str]
+
+    def live(self, engine_role: str) -> tuple[Instance, ...]:
+        """Instances of an engine role that exist and are to stay, by index."""
+        return tuple(i for i in self.instances if i.engine_role == engine_role and i.state not in ("terminating", "foreign", "missing"))
+
+    def counts(self) -> dict[str, int]:
+        """Live instances per engine role, engine roles without any left out."""
+        found = {role: len(self.live(role)) for role in ENGINE_ROLES}
+        return {role: count for role, count in found.items() if count}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for results."""
+        return {
+            "namespace": self.namespace,
+            "backend": self.backend,
+            "standing": self.standing,
+            "counts": self.counts(),
+            "instances": [instance.to_dict() for instance in self.instances],
+            "control": [{**role.__dict__, "nodes": list(role.nodes)} for role in self.control],
+        }
+
+    def leaving(self) -> tuple[Instance, ...]:
+        """Instances whose pods or workloads are still being removed."""
+        return tuple(i for i in self.instances if i.state == "terminating")
+
+
+def service_state(snapshot: Snapshot) -> ServiceState:
+    """Derive the state of the service from a snapshot."""
+    make = _from_instance_sets if snapshot.backend == "infer_service_set" else _from_deployments
+    return ServiceState(
+        namespace=snapshot.namespace,
+        backend=snapshot.backend,
+        standing=standing(snapshot.config_map),
+        instances=tuple(sorted(make(snapshot), key=lambda i: (ENGINE_ROLES.index(i.engine_role), i.index))),
+        control=tuple(_control(snapshot, role, app) for role, app in _control_apps(snapshot).items()),
+        intent=intent_of(snapshot.lease),
+        owners=_owners(snapshot),
+    )
+
+
+def _from_deployments(snapshot: Snapshot) -> Iterable[Instance]:
+    by_app: dict[str, list[Object]] = defaultdict(list)
+    for pod in snapshot.pods:
+        by_app[_labels(pod).get("app", "")].append(pod)
+    seen = set()
+    for deployment in snapshot.deployments:
+        name = deployment["metadata"]["name"]
+        parsed = parse_instance_name(name, snapshot.base_name)
+        if parsed:
+            seen.add(name)
+            yield _deployment_instance(deployment, parsed, by_app.get(name, []))
+    for app, pods in by_app.items():
+        parsed = parse_instance_name(app, snapshot.base_name)
+        if parsed and app not in seen and any(pod_facts.is_leaving(pod) or _collected(pod) for pod in pods):
+            yield _instance(*parsed, app, pods, wanted=len(pods), leaving=True)
+
+
+def _deployment_instance(deployment: Object, parsed: tuple[str, int], pods: list[Object]) -> Instance:
+    name = deployment["metadata"]["name"]
+    if (deployment["spec"]["selector"].get("matchLabels") or {}).get("app") != name:
+        return Instance(*parsed, name, "foreign", reason="its selector is not that of an engine instance")
+    leaving = bool(deployment["metadata"].get("deletionTimestamp"))
+    return _instance(*parsed, name, pods, wanted=int(deployment["spec"].get("replicas", 1)), leaving=leaving)
+
+
+def _from_instance_sets(snapshot: Snapshot) -> Iterable[Instance]:
+    wanted_pods: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    for role in _roles(snapshot.infer_service_set):
+        if role["name"] in ENGINE_ROLES:
+            counts[role["name"]] = int(role.get("replicas") or 0)
+            wanted_pods[role["name"]] = int((role.get("spec") or {}).get("replicas", 1))
+    by_instance: dict[tuple[str, int], list[Object]] = defaultdict(list)
+    for pod in snapshot.pods:
+        key = _infer_instance(pod)
+        if key:
+            by_instance[key].append(pod)
+    expected = {(role, index) for role, count in counts.items() for index in range(count)}
+    for role, index in expected | set(by_instance):
+        pods = by_instance.get((role, index), [])
+        name = f"{INFER_SERVICE_SET_NAME}-0-{role}-{index}"
+        yield _instance(role, index, name, pods, wanted=wanted_pods.get(role, len(pods)), leaving=(role, index) not in expected)
+
+
+def _infer_instance(pod: Object) -> tuple[str, int] | None:
+    labels = _labels(pod)
+    role, index = labels.get(f"{INFER_LABEL}instanceset-name"), labels.get(f"{INFER_LABEL}instanceset-index", "")
+    return (role, int(index)) if role in ENGINE_ROLES and index.isdigit() else None
+
+
+def _instance(engine_role: str, index: int, name: str, pods: list[Object], *, wanted: int, leaving: bool) -> Instance:
+    staying = [pod for pod in pods if not pod_facts.is_leaving(pod)]
+    shown = pods if leaving else staying
+    ready = sum(pod_facts.is_ready(pod) for pod in staying)
+    state, reason = ("terminating", f"{len(pods)} pods left") if leaving else _verdict(staying, ready, wanted)
+    return Instance(
+        engine_role=engine_role,
+        index=index,
+        name=name,
+        state=state,
+        reason=reason,
+        since=max((pod_facts.ready_since(pod) for pod in shown), default=""),
+        pods=max(wanted, len(shown)),
+        pods_ready=ready,
+        nodes=tuple(sorted({pod["spec"]["nodeName"] for pod in shown if pod["spec"].get("nodeName")})),
+        npus=sum(pod_facts.npus(pod) for pod in shown),
+    )
+
+
+def _verdict(staying: list[Object], ready: int, wanted: int) -> tuple[str, str]:
+    if ready >= wanted:
+        return "running", ""
+    troubles = [trouble for trouble in map(pod_facts.trouble, staying) if trouble]
+    if troubles:
+        worst = min(troubles, key=lambda trouble: trouble.state != "failed")
+        return worst.state, worst.reason
+    return "starting", f"{ready} of {wanted} pods ready"
+
+
+def _control_apps(snapshot: Snapshot) -> Mapping[str, str]:
+    """Control roles and the `app` label of their pods; in single_container one pod is everything."""
+    single = f"{snapshot.namespace}-single-container"
+    names = {deployment["metadata"]["name"] for deployment in snapshot.deployments}
+    return {"single_container": single} if single in names else CONTROL_APP
+
+
+def _control(snapshot: Snapshot, role: str, app: str) -> ControlRole:
+    pods = [pod for pod in snapshot.pods if _labels(pod).get("app") == app and not pod_facts.is_leaving(pod)]
+    ready = [pod for pod in pods if pod_facts.is_ready(pod)]
+    troubles = [trouble.reason for trouble in map(pod_facts.trouble, pods) if trouble]
+    reason = "" if ready else next(iter(troubles), "no pod yet" if not pods else "its pods are not ready")
+    nodes = tuple(sorted({pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}))
+    since = max((pod_facts.ready_since(pod) for pod in ready), default="")
+    return ControlRole(role, len(pods), len(ready), reason, nodes, since)
+
+
+def _owners(snapshot: Snapshot) -> dict[str, str]:
+    """Engine roles whose count an autoscaler owns, with the autoscaler's kind and name."""
+    owned: dict[str, str] = {}
+    for scaler in snapshot.autoscalers:
+        target = scaler["spec"].get("scaleTargetRef") or {}
+        role = _target_role(str(target.get("name") or ""), snapshot.base_name)
+        if role:
+            owned[role] = f"{scaler.get('kind', 'HorizontalPodAutoscaler')} {scaler['metadata']['name']}"
+    return owned
+
+
+def _target_role(name: str, base_name: str) -> str | None:
+    parsed = parse_instance_name(name, base_name)
+    if parsed:
+        return parsed[0]
+    prefix, _, role = name.rpartition("-")
+    return role if prefix == f"{INFER_SERVICE_SET_NAME}-0" and role in ENGINE_ROLES else None
+
+
+def _roles(infer_service_set: Object | None) -> list[Any]:
+    spec = (infer_service_set or {}).get("spec") or {}
+    return list((spec.get("template") or {}).get("roles") or ())
+
+
+def _labels(obj: Object) -> Mapping[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
+def service_pods(snapshot: Snapshot) -> tuple[Object, ...]:
+    """Pods of the service; other pods of the namespace are not ours to wait for."""
+    return tuple(pod for pod in snapshot.pods if _is_service_pod(pod))
+
+
+def is_deployer_name(name: str) -> bool:
+    """True for names that Motor's own deployer gives to Deployments and to their `app` label."""
+    if name.startswith(NAME_PREFIX) or name.endswith(("-single-container", "-coordinator-service")):
+        return True
+    return any(parse_instance_name(name, base) for base in BASE_NAMES.values())
+
+
+def _is_service_pod(pod: Object) -> bool:
+    labels = _labels(pod)
+    return f"{INFER_LABEL}inferservice-name" in labels or is_deployer_name(labels.get("app", ""))
+
+
+def _collected(pod: Object) -> bool:
+    """A pod of a Deployment that is gone already: the garbage collector takes it next."""
+    return any(owner.get("kind") == "ReplicaSet" for owner in pod["metadata"].get("ownerReferences") or ())
+

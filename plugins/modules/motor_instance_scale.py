@@ -1,0 +1,276 @@
+#!/usr/bin/python
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Change the counts of engine instances of one service."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: motor_instance_scale
+short_description: Change the number of instances of a MindIE Motor service
+version_added: 0.1.0
+description:
+  - Brings the engine instances of a live service to the wanted counts, and changes nothing else.
+  - Compares the wanted counts with the live instances. Surplus instances with the highest indexes are removed first; when all of their pods
+    are gone, missing instances are created, decode before prefill. Instances that stay are not touched.
+  - New instances are copies of a live sibling, so neither the release nor local files are needed.
+  - The new counts are recorded in the ConfigMap C(motor-config) last. A run that was interrupted is finished by running the task again.
+extends_documentation_fragment:
+  - ascend.mindie.auth
+  - ascend.mindie.wait
+  - ascend.mindie.attributes
+  - ascend.mindie.attributes.actiongroup_motor
+attributes:
+  check_mode:
+    support: full
+    description: Predicts with the same plan and sends no request that changes anything; rights to read are enough.
+  diff_mode:
+    support: full
+    description: Shows counts of instances and the paths of the configuration that change, never their values.
+  idempotent:
+    support: full
+    description: A second run changes nothing and writes nothing.
+options:
+  namespace:
+    description:
+      - Namespace of the service (its C(job_id)).
+      - Needed unless O(user_config) or O(user_config_content) is given.
+    type: str
+  user_config:
+    description:
+      - Path of the C(user_config.json) with the new counts, read where the module runs.
+      - It may differ from the baseline in counts only.
+    type: path
+  user_config_content:
+    description: The user config itself, as text or mapping, instead of O(user_config).
+    type: raw
+  instances:
+    description:
+      - Wanted number of instances for every engine role of the service. Overrides the counts of the user config.
+      - An engine role that an autoscaler owns may be left out; any other missing count is an error.
+    type: dict
+    suboptions:
+      prefill:
+        description: Prefill instances, an integer from 1 to 16.
+        type: raw
+      decode:
+        description: Decode instances, an integer from 1 to 16.
+        type: raw
+      union:
+        description: Instances of a hybrid service, an integer from 1 to 16.
+        type: raw
+      encode:
+        description: Encode instances, an integer from 0 to 16.
+        type: raw
+
+notes:
+  - Rights needed to read are get and list on configmaps, leases, deployments (or inferservicesets and instancesets), pods and
+    horizontalpodautoscalers of the namespace. See the guide on rights for those needed to change.
+seealso:
+  - module: ascend.mindie.motor_service
+  - module: ascend.mindie.motor_service_info
+author:
+  - ascend.mindie contributors (@ascend-mindie)
+"""
+
+EXAMPLES = r"""
+- name: Scale a service to four prefill and two decode instances
+  ascend.mindie.motor_instance_scale:
+    namespace: mindie-motor
+    instances:
+      prefill: 4
+      decode: 2
+
+- name: Scale a service as its configuration file says
+  ascend.mindie.motor_instance_scale:
+    user_config: /srv/mindie/user_config.json
+
+- name: Do not wait until the new instances run
+  ascend.mindie.motor_instance_scale:
+    namespace: mindie-motor
+    instances:
+      prefill: 1
+      decode: 1
+    wait: false
+"""
+
+RETURN = r"""
+actions:
+  description:
+    - The writes that were made, in order; in check mode those that would be made.
+    - The Lease that serves as lock is not listed.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    verb:
+      description: V(create), V(update) or V(delete).
+      type: str
+      sample: create
+    kind:
+      description: Kind of the object.
+      type: str
+      sample: Deployment
+    namespace:
+      description: Namespace of the object, empty for cluster-scoped kinds.
+      type: str
+      sample: mindie-motor
+    name:
+      description: Name of the object.
+      type: str
+      sample: vllm-p1
+    why:
+      description: Why the write is needed.
+      type: str
+      sample: prefill instance 1 is missing
+
+service:
+  description: The service as seen after the work; in check mode as it is now.
+  returned: success
+  type: dict
+  contains:
+    namespace:
+      description: Namespace of the service.
+      type: str
+      sample: mindie-motor
+    backend:
+      description: How instances exist, V(deployments) or V(infer_service_set).
+      type: str
+      sample: deployments
+    standing:
+      description:
+        - What the ConfigMap C(motor-config) says of the service.
+        - V(absent), no service. V(deployer), made by Motor's own deployer. V(applied), as recorded. V(unfinished), a change has not ended.
+      type: str
+      sample: applied
+    counts:
+      description: Live instances per engine role.
+      type: dict
+      sample: {"prefill": 4, "decode": 2}
+    instances:
+      description: The engine instances.
+      type: list
+      elements: dict
+      contains:
+        engine_role:
+          description: V(prefill), V(decode), V(union) or V(encode).
+          type: str
+          sample: prefill
+        index:
+          description: Index within the engine role.
+          type: int
+          sample: 0
+        name:
+          description: Name of the instance.
+          type: str
+          sample: vllm-p0
+        state:
+          description: V(running), V(starting), V(pending), V(failed), V(terminating) or V(foreign).
+          type: str
+          sample: running
+        reason:
+          description: Why it is not running.
+          type: str
+          sample: ""
+        since:
+          description: When its readiness last changed (RFC 3339).
+          type: str
+          sample: "2026-08-01T09:30:00Z"
+        pods:
+          description: Pods it consists of.
+          type: int
+          sample: 1
+        pods_ready:
+          description: Pods that are ready.
+          type: int
+          sample: 1
+        nodes:
+          description: Nodes its pods run on.
+          type: list
+          elements: str
+          sample: ["node-1"]
+        npus:
+          description: NPUs that its pods ask for.
+          type: int
+          sample: 16
+        altered:
+          description: Whether it differs from what its engine role should be.
+          type: bool
+          sample: false
+    control:
+      description: Controller and coordinator; each works when at least one pod is ready.
+      type: list
+      elements: dict
+      contains:
+        name:
+          description: Name of the control role.
+          type: str
+          sample: controller
+        pods:
+          description: Pods there are.
+          type: int
+          sample: 1
+        pods_ready:
+          description: Pods that are ready.
+          type: int
+          sample: 1
+        reason:
+          description: Why no pod is ready.
+          type: str
+          sample: ""
+        nodes:
+          description: Nodes its pods run on.
+          type: list
+          elements: str
+          sample: ["node-1"]
+        since:
+          description: Since when a pod is ready (RFC 3339).
+          type: str
+          sample: "2026-08-01T09:30:00Z"
+
+reason:
+  description: Why the module failed, one word that playbooks can test.
+  returned: failure
+  type: str
+  sample: RestartNeeded
+requests:
+  description: Requests that were sent to the API server, without those of the client library itself.
+  returned: success
+  type: int
+  sample: 14
+"""
+
+from typing import Any
+
+from ansible_collections.ascend.mindie.plugins.module_utils import _entry
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_scale import plan_scale
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
+
+
+def scale(module: Any) -> dict[str, Any]:
+    """Parse, observe, plan, execute, report."""
+    given = _entry.given_config(module)
+    namespace = _entry.namespace_of(module, given)
+    wanted = {**(given.counts if given else {}), **_entry.given_counts(module)}
+    service = _entry.Service(module, namespace, given)
+
+    def planner(snapshot: Snapshot) -> Plan:
+        return plan_scale(snapshot, _entry.stored_config(snapshot.config_map), wanted, given)
+
+    return service.converge(planner)
+
+
+def main() -> None:
+    """Run the module."""
+    _entry.run_module(
+        {**_entry.CONFIG_SPEC, **_entry.INSTANCES_SPEC, **_entry.WAIT_SPEC},
+        scale,
+        mutually_exclusive=[("user_config", "user_config_content")],
+        required_one_of=[("instances", "user_config", "user_config_content")],
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+#!/usr/bin/python
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Deploy, converge or remove one service."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: motor_service
+short_description: Deploy, converge or remove a MindIE Motor service
+version_added: 0.1.0
+description:
+  - Brings one service to what its C(user_config.json), C(env.json) and Motor release say.
+  - Over a live service it changes exactly what differs. Counts of instances are scaled, keys of the white list are updated in the ConfigMap
+    C(motor-config), objects that are no longer wanted are removed by label.
+  - What would restart pods is refused with the exact paths, and nothing is written.
+  - The record of success is written last. A run that was interrupted is finished by running the task again, from any machine.
+extends_documentation_fragment:
+  - ascend.mindie.auth
+  - ascend.mindie.wait
+  - ascend.mindie.attributes
+  - ascend.mindie.attributes.actiongroup_motor
+attributes:
+  check_mode:
+    support: full
+    description: Predicts with the same plan and sends no request that changes anything; rights to read are enough.
+  diff_mode:
+    support: full
+    description: Shows counts of instances and the paths of the configuration that change, never their values.
+  idempotent:
+    support: full
+    description: A second run changes nothing and writes nothing.
+options:
+  state:
+    description:
+      - V(present) deploys or converges the service.
+      - V(absent) removes all of it and waits until its pods are gone. The namespace stays, claims stay unless O(remove_claims=true).
+    type: str
+    choices: [present, absent]
+    default: present
+  namespace:
+    description:
+      - Namespace of the service (its C(job_id)).
+      - Needed unless O(user_config) or O(user_config_content) is given.
+    type: str
+  user_config:
+    description: Path of the C(user_config.json), read where the module runs. Needed for O(state=present) unless O(user_config_content) is given.
+    type: path
+  user_config_content:
+    description: The user config itself, as text or mapping, instead of O(user_config).
+    type: raw
+  overrides:
+    description:
+      - Values that replace keys of C(motor_deploy_config) of the user config, for example from an inventory.
+      - Known keys are those of C(motor_deploy_config), such as C(job_id), C(p_instances_num) or C(image_name).
+    type: dict
+  env:
+    description: Path of the C(env.json), read where the module runs. Needed together with O(release).
+    type: path
+  env_content:
+    description: The environment itself, as text or mapping, instead of O(env).
+    type: raw
+  release:
+    description:
+      - Path of the deployer directory of a Motor release (with C(yaml_template/), C(startup/), C(probe/)), read where the module runs.
+      - Needed for a new service. Left out for a live one, its scripts and objects are kept.
+    type: path
+  instances:
+    description: Wanted number of instances per engine role. Overrides the counts of the user config.
+    type: dict
+    suboptions:
+      prefill:
+        description: Prefill instances, an integer from 1 to 16.
+        type: raw
+      decode:
+        description: Decode instances, an integer from 1 to 16.
+        type: raw
+      union:
+        description: Instances of a hybrid service, an integer from 1 to 16.
+        type: raw
+      encode:
+        description: Encode instances, an integer from 0 to 16.
+        type: raw
+  node_ports:
+    description:
+      - Node ports of the Services, for clusters with more than one Motor service.
+      - V(release) keeps those of the release, V(auto) lets the cluster choose, a mapping of Service name to port sets them.
+    type: raw
+    default: release
+  accelerator_type:
+    description: Value of the node label C(accelerator-type) that engine pods select. The default follows C(hardware_type).
+    type: str
+  create_namespace:
+    description: Whether to create the namespace when it is missing.
+    type: bool
+    default: false
+  remove_claims:
+    description: Whether O(state=absent) also deletes the PersistentVolumeClaims of the service, and so their data.
+    type: bool
+    default: false
+
+seealso:
+  - module: ascend.mindie.motor_instance_scale
+  - module: ascend.mindie.motor_config_baseline
+  - module: ascend.mindie.motor_service_info
+author:
+  - ascend.mindie contributors (@ascend-mindie)
+"""
+
+EXAMPLES = r"""
+- name: Deploy a service
+  ascend.mindie.motor_service:
+    user_config: /srv/mindie/user_config.json
+    env: /srv/mindie/env.json
+    release: /srv/motor/examples/deployer
+
+- name: See what deploying would change
+  ascend.mindie.motor_service:
+    user_config: /srv/mindie/user_config.json
+    env: /srv/mindie/env.json
+    release: /srv/motor/examples/deployer
+  check_mode: true
+  diff: true
+
+- name: Deploy a second service on the same cluster
+  ascend.mindie.motor_service:
+    user_config: /srv/other/user_config.json
+    env: /srv/other/env.json
+    release: /srv/motor/examples/deployer
+    node_ports: auto
+    create_namespace: true
+
+- name: Remove a service, keep its claims
+  ascend.mindie.motor_service:
+    namespace: mindie-motor
+    state: absent
+"""
+
+RETURN = r"""
+actions:
+  description:
+    - The writes that were made, in order; in check mode those that would be made.
+    - The Lease that serves as lock is not listed.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    verb:
+      description: V(create), V(update) or V(delete).
+      type: str
+      sample: create
+    kind:
+      description: Kind of the object.
+      type: str
+      sample: Deployment
+    namespace:
+      description: Namespace of the object, empty for cluster-scoped kinds.
+      type: str
+      sample: mindie-motor
+    name:
+      description: Name of the object.
+      type: str
+      sample: vllm-p1
+    why:
+      description: Why the write is needed.
+      type: str
+      sample: prefill instance 1 is missing
+
+service:
+  description: The service as seen after the work; in check mode as it is now.
+  returned: success
+  type: dict
+  contains:
+    namespace:
+      description: Namespace of the service.
+      type: str
+      sample: mindie-motor
+    backend:
+      description: How instances exist, V(deployments) or V(infer_service_set).
+      type: str
+      sample: deployments
+    standing:
+      description:
+        - What the ConfigMap C(motor-config) says of the service.
+        - V(absent), no service. V(deployer), made by Motor's own deployer. V(applied), as recorded. V(unfinished), a change has not ended.
+      type: str
+      sample: applied
+    counts:
+      description: Live instances per engine role.
+      type: dict
+      sample: {"prefill": 4, "decode": 2}
+    instances:
+      description: The engine instances.
+      type: list
+      elements: dict
+      contains:
+        engine_role:
+          description: V(prefill), V(decode), V(union) or V(encode).
+          type: str
+          sample: prefill
+        index:
+          description: Index within the engine role.
+          type: int
+          sample: 0
+        name:
+          description: Name of the instance.
+          type: str
+          sample: vllm-p0
+        state:
+          description: V(running), V(starting), V(pending), V(failed), V(terminating) or V(foreign).
+          type: str
+          sample: running
+        reason:
+          description: Why it is not running.
+          type: str
+          sample: ""
+        since:
+          description: When its readiness last changed (RFC 3339).
+          type: str
+          sample: "2026-08-01T09:30:00Z"
+        pods:
+          description: Pods it consists of.
+          type: int
+          sample: 1
+        pods_ready:
+          description: Pods that are ready.
+          type: int
+          sample: 1
+        nodes:
+          description: Nodes its pods run on.
+          type: list
+          elements: str
+          sample: ["node-1"]
+        npus:
+          description: NPUs that its pods ask for.
+          type: int
+          sample: 16
+        altered:
+          description: Whether it differs from what its engine role should be.
+          type: bool
+          sample: false
+    control:
+      description: Controller and coordinator; each works when at least one pod is ready.
+      type: list
+      elements: dict
+      contains:
+        name:
+          description: Name of the control role.
+          type: str
+          sample: controller
+        pods:
+          description: Pods there are.
+          type: int
+          sample: 1
+        pods_ready:
+          description: Pods that are ready.
+          type: int
+          sample: 1
+        reason:
+          description: Why no pod is ready.
+          type: str
+          sample: ""
+        nodes:
+          description: Nodes its pods run on.
+          type: list
+          elements: str
+          sample: ["node-1"]
+        since:
+          description: Since when a pod is ready (RFC 3339).
+          type: str
+          sample: "2026-08-01T09:30:00Z"
+
+reason:
+  description: Why the module failed, one word that playbooks can test.
+  returned: failure
+  type: str
+  sample: RestartNeeded
+requests:
+  description: Requests that were sent to the API server, without those of the client library itself.
+  returned: success
+  type: int
+  sample: 14
+"""
+
+from typing import Any
+
+from ansible_collections.ascend.mindie.plugins.module_utils import _entry
+from ansible_collections.ascend.mindie.plugins.module_utils._entry_deploy import Deployment
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_remove import plan_remove
+
+
+def converge(module: Any) -> dict[str, Any]:
+    """Parse, observe, plan, execute, report."""
+    if module.params["state"] == "absent":
+        namespace = _entry.namespace_of(module, _entry.given_config(module))
+        service = _entry.Service(module, namespace, others=_entry.OBJECT_KINDS, absent_ok=True)
+        return service.converge(lambda snapshot: plan_remove(snapshot, claims=module.params["remove_claims"]))
+    deployment = Deployment(module)
+    return deployment.service.converge(deployment.plan)
+
+
+def main() -> None:
+    """Run the module."""
+    spec = {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        **_entry.CONFIG_SPEC,
+        **_entry.INSTANCES_SPEC,
+        **_entry.WAIT_SPEC,
+        "overrides": {"type": "dict"},
+        "env": {"type": "path"},
+        "env_content": {"type": "raw"},
+        "release": {"type": "path"},
+        "node_ports": {"type": "raw", "default": "release"},
+        "accelerator_type": {"type": "str"},
+        "create_namespace": {"type": "bool", "default": False},
+        "remove_claims": {"type": "bool", "default": False},
+    }
+    _entry.run_module(
+        spec,
+        converge,
+        mutually_exclusive=[("user_config", "user_config_content"), ("env", "env_content")],
+        required_if=[("state", "present", ("user_config", "user_config_content"), True)],
+    )
+
+
+if __name__ == "__main__":
+    main()
