@@ -135,18 +135,23 @@ def _merged_list(path: Path, wanted: list[Any], live: list[Any]) -> list[Any]:
     return [_merged((*path, index), value, None) for index, value in enumerate(wanted)]
 
 
-def _names(path: Path, items: list[Any]) -> list[str | int] | None:
+def _names(path: Path, items: list[Any]) -> list[Any] | None:
     """The names of a list's items, or None when its items have none or share one."""
     fields = _NAMED.get(str(path[-1])) if path else None
     if fields is None or not all(isinstance(item, Mapping) for item in items):
         return None
-    names = [next((item[field] for field in fields if field in item), None) for item in items]
-    if None in names or len(set(names)) != len(names):
-        return None
-    return names
+    names = [_name(item, fields) for item in items]
+    return names if len(set(names)) == len(items) and _ABSENT not in names else None
 
 
-def _by_name(path: Path, items: list[Any]) -> dict[str | int, Any] | None:
+def _name(item: Mapping[str, Any], fields: tuple[str, ...]) -> Any:
+    for field in fields:
+        if item.get(field):
+            return item[field]
+    return _ABSENT
+
+
+def _by_name(path: Path, items: list[Any]) -> dict[Any, Any] | None:
     names = _names(path, items)
     return None if names is None else dict(zip(names, items, strict=True))
 
@@ -165,7 +170,7 @@ def _is_whole(path: Path) -> bool:
 
 def _is_empty(value: Any) -> bool:
     """What the server leaves out of its answers."""
-    return value is None or value is False or value == "" or value == {} or value == []
+    return value is None or value is False or value in ("", {}, [])
 
 
 def _equal(path: Path, wanted: Any, live: Any) -> bool:
