@@ -30,6 +30,12 @@ MAX_FILES = 500
 RELEASE_FOLDERS = ("yaml_template", "startup", "probe", "prestop")
 RELEASE_SUFFIXES = (".sh", ".py", ".conf", ".yaml", ".yml")
 TEMPLATE_FOLDER = "yaml_template"
+_UNREADABLE: dict[type[Exception], str] = {
+    FileNotFoundError: "there is no such file",
+    IsADirectoryError: "this is a directory: give a file",
+    NotADirectoryError: "a part of this path is no directory",
+    PermissionError: "you may not read this: give this user the right to read it",
+}
 
 
 def read_user_config(path: str | None, content: str | Mapping[str, Any] | None) -> Document | None:
@@ -126,14 +132,9 @@ def _open(path: str, flags: int) -> int:
 
 
 def _unreadable(error: OSError | ValueError, source: str) -> InputError:
-    wrong = {
-        FileNotFoundError: "there is no such file",
-        IsADirectoryError: "this is a directory: give a file",
-        NotADirectoryError: "a part of this path is no directory",
-        PermissionError: f"the user {os.geteuid()} may not read this",
-    }.get(type(error))
     said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return InputError.at(wrong or f"cannot read this: {said}", source=source)
+    wrong = next((wrong for kind, wrong in _UNREADABLE.items() if isinstance(error, kind)), f"cannot read this: {said}")
+    return InputError.at(wrong, source=source)
 
 
 def _release_files(option: str, path: str) -> Iterator[str]:

@@ -134,8 +134,10 @@ def _same(old: Any, new: Any) -> bool:
 
 def _value(data: Any, path: Path) -> Any:
     for token in path:
-        if isinstance(data, dict) or (isinstance(data, list) and isinstance(token, int) and token < len(data)):
-            data = data.get(token) if isinstance(data, dict) else data[token]
+        if isinstance(data, dict):
+            data = data.get(token)
+        elif isinstance(data, list) and isinstance(token, int) and token < len(data):
+            data = data[token]
         else:
             return None
     return data

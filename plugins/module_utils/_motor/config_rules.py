@@ -102,7 +102,8 @@ def engine_type(fields: Fields) -> str:
 
 def uses_kv_pool(fields: Fields) -> bool:
     """Whether prefill hands its KV cache to several connectors, which is what makes the deployer start a KV pool."""
-    return fields.document.value((ENGINE_SECTIONS["prefill"], "engine_config", "kv_transfer_config", "kv_connector")) == "MultiConnector"
+    connector = fields.document.value((ENGINE_SECTIONS["prefill"], "engine_config", "kv_transfer_config", "kv_connector"))
+    return bool(connector == "MultiConnector")
 
 
 def _check_frame(fields: Fields) -> None:
@@ -138,9 +139,7 @@ def _check_hybrid(fields: Fields, mode: str) -> None:
         if document.has((ENGINE_SECTIONS[role],)):
             raise document.error((ENGINE_SECTIONS[role],), "a config with hybrid_instances_num has no such section: remove it")
     if mode == "single_container":
-        raise document.error(
-            (*DEPLOY, "deploy_mode"), "single_container cannot run hybrid instances: write infer_service_set or multi_deployment"
-        )
+        raise document.error((*DEPLOY, "deploy_mode"), "single_container cannot run hybrid instances: write infer_service_set or multi_deployment")
 
 
 def _counts(fields: Fields, hybrid: bool) -> dict[str, int]:

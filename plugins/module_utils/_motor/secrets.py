@@ -14,10 +14,12 @@ from typing import Any
 HIDDEN = "********"
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SECRET_WORDS = frozenset({"password", "passwords", "passwd", "passphrase", "pwd", "secret", "secrets", "token", "credential", "credentials", "apikey"})
+_SECRET_WORDS = frozenset(
+    {"password", "passwords", "passwd", "passphrase", "pwd", "secret", "secrets", "token", "credential", "credentials", "apikey"}
+)
 _SECRET_PAIRS = frozenset({"api key", "api keys", "access key", "private key", "secret key", "valid keys"})
 # A key that ends so says where the secret is, or something about it, not what it is.
-_ABOUT = frozenset({"file", "path", "dir", "directory", "name", "type", "prefix", "timeout", "length", "id"})
+_ABOUT = frozenset({"file", "path", "dir", "directory", "name", "type", "prefix", "timeout", "length", "id", "config"})
 _CREDENTIALS_IN_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@\s:]*:[^/@\s]+@")
 
 
