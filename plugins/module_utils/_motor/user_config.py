@@ -101,12 +101,12 @@ def warnings(config: UserConfig) -> tuple[str, ...]:
     return config_warnings.find(Fields(config.document), config.counts)
 
 
-def validate_count(value: Any, *, source: str, path: str) -> int:
-    """A count given in an option such as `instances: {prefill: 4}`; `path` ends with the engine role (`instances.prefill`).
+def validate_count(value: Any, *, source: str, engine_role: str) -> int:
+    """A count given in an option such as `instances: {prefill: 4}`, where `source` is `instances`.
 
     Raises InputError; strings, booleans and 1.0 are no counts. Only encode may be 0.
     """
-    engine_role = path.rpartition(".")[2]
+    path = f"{source}.{engine_role}"
     if engine_role not in ENGINE_ROLES:
         raise InputError.at(f"there is no such engine role: write one of {', '.join(ENGINE_ROLES)}", source=source, path=path)
     wrong = wrong_count(value, minimum=config_rules.minimum_count(engine_role))
@@ -121,10 +121,10 @@ def with_counts(config: UserConfig, counts: Mapping[str, int]) -> UserConfig:
     Raises InputError for an engine role that the config does not ask for, and for a count out of range.
     """
     for engine_role, count in counts.items():
-        path = f"instances.{engine_role}"
-        validate_count(count, source="instances", path=path)
+        validate_count(count, source="instances", engine_role=engine_role)
         if engine_role not in config.counts:
-            raise InputError.at(f"this service has no such instances (it has: {', '.join(config.counts)})", source="instances", path=path)
+            wrong = f"this service has no such instances (it has: {', '.join(config.counts)})"
+            raise InputError.at(wrong, source="instances", path=f"instances.{engine_role}")
     tokens: dict[Path, str] = {
         (*DEPLOY, COUNT_KEYS[engine_role]): str(count) for engine_role, count in counts.items() if count != config.counts[engine_role]
     }

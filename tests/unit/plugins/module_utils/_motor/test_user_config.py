@@ -336,15 +336,15 @@ def test_a_missing_key_is_placed_at_the_object_that_lacks_it(key: str) -> None:
 @pytest.mark.parametrize("value", [True, "4", 4.0, 0, 17, None, [4], object()])
 def test_counts_of_options_are_strict(value: Any) -> None:
     with pytest.raises(InputError, match="^instances.prefill: ") as caught:
-        user_config.validate_count(value, source="instances", path="instances.prefill")
+        user_config.validate_count(value, source="instances", engine_role="prefill")
     assert caught.value.path == "instances.prefill"
 
 
 def test_counts_of_options() -> None:
-    assert user_config.validate_count(16, source="instances", path="instances.prefill") == 16
-    assert user_config.validate_count(0, source="instances", path="instances.encode") == 0
+    assert user_config.validate_count(16, source="instances", engine_role="prefill") == 16
+    assert user_config.validate_count(0, source="instances", engine_role="encode") == 0
     with pytest.raises(InputError, match="no such engine role: write one of prefill, decode"):
-        user_config.validate_count(1, source="instances", path="instances.p")
+        user_config.validate_count(1, source="instances", engine_role="p")
 
 
 @given(st.integers(1, 16), st.integers(1, 16), st.sampled_from(["  ", "\t", ""]), st.booleans())
