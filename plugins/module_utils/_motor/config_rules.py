@@ -188,7 +188,7 @@ def _check_hardware(fields: Fields, mode: str, counts: dict[str, int]) -> None:
         fields.integer(pods, 1, MAX_PODS)
         fields.integer(npus, 1, 1024)
         if count and not document.has(npus):
-            raise document.error(npus, f"this key is missing: write the number of NPUs of each pod (Motor takes a missing number for none)")
+            raise document.error(npus, "this key is missing: write the number of NPUs of each pod (Motor takes a missing number for none)")
         if count and mode == "multi_deployment" and hardware.generation != "A2" and not document.has(pods):
             raise document.error(pods, f"this key is missing: write the number of pods of each {role} instance")
         if (document.value(npus) or 0) > hardware.npus_per_server:
@@ -228,4 +228,4 @@ def _check_kv(fields: Fields) -> None:
 def _require_evictions(fields: Fields, section: str) -> None:
     for key in EVICTION_KEYS:
         if not fields.present((section, key)):
-            raise fields.document.error((section, key), f"this key is missing: write the ratio, such as 0.1 (the KV store does not start without it)")
+            raise fields.document.error((section, key), "this key is missing: write the ratio, such as 0.1 (the KV store does not start without it)")

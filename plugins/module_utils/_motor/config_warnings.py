@@ -38,7 +38,7 @@ _DEGREES = {"dp_size": "data_parallel_size", "tp_size": "tensor_parallel_size", 
 
 def find(fields: Fields, counts: Mapping[str, int]) -> tuple[str, ...]:
     """Doubts in a fixed order, each one sentence that begins with a path."""
-    return tuple([*_unknown_keys(fields), *_paths(fields), *_engines(fields, counts), *_kv(fields)])
+    return (*_unknown_keys(fields), *_paths(fields), *_engines(fields, counts), *_kv(fields))
 
 
 def _unknown_keys(fields: Fields) -> Iterator[str]:

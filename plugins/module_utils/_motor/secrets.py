@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -28,7 +29,7 @@ def is_secret_key(key: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(key)]
     if not words or words[-1] in _ABOUT:
         return False
-    pairs = {f"{one} {other}" for one, other in zip(words, words[1:], strict=False)}
+    pairs = {f"{one} {other}" for one, other in itertools.pairwise(words)}
     return bool(_SECRET_WORDS.intersection(words) or _SECRET_PAIRS & pairs)
 
 

@@ -33,7 +33,8 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
     link.symlink_to(path)
     for name in (path, link):
         document = _inputs.read_user_config(str(name), None)
-        assert document and document.text == '{\r\n"a": "é"}\r\n'
+        assert document
+        assert document.text == '{\r\n"a": "é"}\r\n'
         assert document.source == f"user_config ({name})"
 
 
@@ -87,7 +88,8 @@ def test_broken_json_names_file_line_and_column(tmp_path: Path) -> None:
 def test_content_is_text_or_a_mapping() -> None:
     text = _inputs.read_user_config(None, '{"a": 1}')
     mapping = _inputs.read_user_config(None, {"a": 1})
-    assert text and mapping
+    assert text
+    assert mapping
     assert text.data == mapping.data == {"a": 1}
     assert text.source == mapping.source == "user_config_content"
 
@@ -99,7 +101,7 @@ def test_nothing_is_given() -> None:
 
 @pytest.mark.parametrize("content", [[1], 5, True])
 def test_content_of_another_kind(content: Any) -> None:
-    with pytest.raises(InputError, match="^user_config_content: a (list|int|bool) is neither JSON text nor a mapping"):
+    with pytest.raises(InputError, match=r"^user_config_content: a (list|int|bool) is neither JSON text nor a mapping"):
         _inputs.read_user_config(None, content)
 
 
@@ -110,8 +112,9 @@ def test_path_and_content_at_once() -> None:
 
 def test_an_environment_is_an_object() -> None:
     document = _inputs.read_env(None, '{"motor_common_env": {}}')
-    assert document and document.data == {"motor_common_env": {}}
-    with pytest.raises(InputError, match="^env_content, line 1, column 1: an environment is an object"):
+    assert document
+    assert document.data == {"motor_common_env": {}}
+    with pytest.raises(InputError, match=r"^env_content, line 1, column 1: an environment is an object"):
         _inputs.read_env(None, "[]")
 
 
@@ -198,9 +201,12 @@ def test_a_directory_with_too_many_files(tmp_path: Path) -> None:
 def test_pyyaml_may_be_missing_until_a_release_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
     spec = importlib.util.spec_from_file_location(f"{_inputs.__name__}_without_yaml", _inputs.__file__)
-    assert spec and spec.loader
+    assert spec
+    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert _inputs.HAS_YAML and not _inputs.YAML_IMPORT_ERROR
-    assert not module.HAS_YAML and "yaml" in module.YAML_IMPORT_ERROR
+    assert _inputs.HAS_YAML
+    assert not _inputs.YAML_IMPORT_ERROR
+    assert not module.HAS_YAML
+    assert "yaml" in module.YAML_IMPORT_ERROR
     assert module.read_user_config(None, "{}").data == {}

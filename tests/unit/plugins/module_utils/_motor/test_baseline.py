@@ -122,7 +122,9 @@ RESTARTS: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("changes", "path"), RESTARTS, ids=[str(row[0]) for row in RESTARTS])
 def test_restarts(changes: dict[str, Any], path: str) -> None:
     changes_found = compare(BASE, changed(BASE, changes))
-    assert not changes_found.updatable and not changes_found.not_allowed and not changes_found.counts
+    assert not changes_found.updatable
+    assert not changes_found.not_allowed
+    assert not changes_found.counts
     assert path in changes_found.restart
 
 

@@ -24,7 +24,7 @@ def test_names_are_parsed_back(base_name: str, engine_role: str, index: int) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["vllm", "vllm-", "vllm-p", "vllm-p01", "vllm-x0", "vllm-p0-extra", "vllm-p-1", "vllm-p１", "sglang-p0", "my-vllm-p0", "vllm-p0\n"]
+    "name", ["vllm", "vllm-", "vllm-p", "vllm-p01", "vllm-x0", "vllm-p0-extra", "vllm-p-1", "vllm-p\uff11", "sglang-p0", "my-vllm-p0", "vllm-p0\n"]
 )
 def test_foreign_names_are_none_of_ours(name: str) -> None:
     assert instances.parse_instance_name(name, "vllm") is None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -69,7 +68,8 @@ def test_recorded_configs(name: str) -> None:
         parse(name)
     assert caught.value.path == refused[0]
     assert refused[1] in str(caught.value)
-    assert caught.value.line and caught.value.column
+    assert caught.value.line
+    assert caught.value.column
 
 
 def test_every_refused_config_is_there() -> None:

@@ -69,7 +69,8 @@ def test_redact_hides_secrets_and_nothing_else() -> None:
 def test_marks_tell_equal_from_different() -> None:
     one, two, again = secrets.mark(DATA)["motor_coordinator_config"]["api_key_config"]["valid_keys"]
     assert one == again != two
-    assert one.startswith("sha256:") and len(one) == 23
+    assert one.startswith("sha256:")
+    assert len(one) == 23
     assert "one" not in str(secrets.mark(DATA)).replace("motor_common_env", "")
 
 

@@ -77,7 +77,8 @@ def test_a_separate_config() -> None:
     assert (config.namespace, config.deploy_mode, config.backend, config.hybrid) == ("mindie-a", "infer_service_set", "infer_service_set", False)
     assert (config.engine_type, config.base_name, config.hardware_type, config.image) == ("vllm", "vllm", "800I_A3", "registry.example/motor:1")
     assert config.weight_mount_path is None
-    assert config.data == SEPARATE and json.loads(config.text) == SEPARATE
+    assert config.data == SEPARATE
+    assert json.loads(config.text) == SEPARATE
     assert config.scalable
 
 
@@ -152,7 +153,7 @@ WRONG_COUNTS = [
     ("2.0", "2.0 is no integer: write 2"),
     ("true", "true is no number"),
     ('"2"', '"2" is a string: write a whole number from 1 to 16, without quotes'),
-    ('"２"', '"２" is a string'),
+    ('"\uff12"', '"\uff12" is a string'),
     ('"abc"', '"abc" is a string'),
     ("null", "null is no number"),
     ("[2]", "a list is no number"),
@@ -199,7 +200,7 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
     (SEPARATE, {"job_id": "-a"}, "job_id", "lower-case letters"),
     (SEPARATE, {"job_id": "a-"}, "job_id", "lower-case letters"),
     (SEPARATE, {"job_id": "a\n"}, "job_id", "lower-case letters"),
-    (SEPARATE, {"job_id": "a２"}, "job_id", "lower-case letters"),
+    (SEPARATE, {"job_id": "a\uff12"}, "job_id", "lower-case letters"),
     (SEPARATE, {"job_id": "x; rm -rf /"}, "job_id", "lower-case letters"),
     (SEPARATE, {"job_id": "a" * 64}, "job_id", "64 characters are too long for a namespace: write at most 63"),
     (
@@ -335,7 +336,7 @@ def test_a_missing_key_is_placed_at_the_object_that_lacks_it(key: str) -> None:
 
 @pytest.mark.parametrize("value", [True, "4", 4.0, 0, 17, None, [4], object()])
 def test_counts_of_options_are_strict(value: Any) -> None:
-    with pytest.raises(InputError, match="^instances.prefill: ") as caught:
+    with pytest.raises(InputError, match=r"^instances\.prefill: ") as caught:
         user_config.validate_count(value, source="instances", engine_role="prefill")
     assert caught.value.path == "instances.prefill"
 
@@ -370,7 +371,7 @@ def test_with_counts_keeps_what_is_left_out_or_equal() -> None:
     ("counts", "wrong"), [({"union": 1}, "it has: prefill, decode"), ({"prefill": 0}, "out of range"), ({"encode": 1}, "no such instances")]
 )
 def test_with_counts_refuses(counts: dict[str, int], wrong: str) -> None:
-    with pytest.raises(InputError, match="^instances.") as caught:
+    with pytest.raises(InputError, match=r"^instances\.") as caught:
         user_config.with_counts(parse(SEPARATE), counts)
     assert wrong in str(caught.value)
 
@@ -404,7 +405,7 @@ def test_override_tells_true_from_one() -> None:
 
 
 def test_override_refuses_a_place_in_something_else() -> None:
-    with pytest.raises(InputError, match="this is no object, so a.b.c cannot be set"):
+    with pytest.raises(InputError, match=r"this is no object, so a\.b\.c cannot be set"):
         user_config.override(json_reader.read('{"a": 1}', source="x"), {("a", "b", "c"): 1})
 
 
