@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Turns the process that runs it into the container described by a JSON file.
 
-Run as a program by ``pod_runner``, with the standard library alone. It enters a user and a mount namespace, builds a root
-directory from the machine's programs and libraries (read-only), the container's mounts and an empty rest, and becomes
+Run as a program by ``pod_runner``, with the standard library alone. It enters a user and a mount namespace, builds a
+root directory from the machine's programs and libraries (read-only), the container's mounts and an empty rest, and becomes
 the container's command. The process id stays the same.
 
 Arguments: the file, and the number of a descriptor that closes when the command runs. If it does not come to that, the
@@ -98,8 +98,6 @@ def become(spec: dict[str, Any]) -> None:
     os.chroot(spec["root"])
     os.makedirs(spec["directory"], exist_ok=True)
     os.chdir(spec["directory"])
-    # The search for the program follows the container's own PATH.
-    os.environ["PATH"] = spec["environment"]["PATH"]
     os.execvpe(spec["command"][0], spec["command"], spec["environment"])
 
 

@@ -343,7 +343,7 @@ def launch(spec: Path, log: Path) -> subprocess.Popen[bytes]:
 
 
 def file_system(venv: Path, name: str, address: str) -> Obj:
-    """What each container sees beside its volumes: programs and libraries of the machine, read-only, and little else."""
+    """What each container sees beside its volumes: programs and libraries of the machine and little else."""
     base = Path(os.path.realpath(venv / "bin" / "python")).parent.parent
     shown = [path for path in SYSTEM if os.path.isdir(path) and not os.path.islink(path)]
     shown += [path for path in ETC if os.path.exists(path)]

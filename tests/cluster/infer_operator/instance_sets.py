@@ -197,18 +197,10 @@ class InstanceSets:
         chosen = (objects.SERVICE_NAME, objects.ROLE_NAME)
         new["labelSelector"] = ",".join(f"{label}={labels[label]}" for label in chosen)
         if scaling is not None or "scalingResourceStatus" in parent.get("status", {}):
-            new["scalingResourceStatus"] = self._same_unless_worse(parent, scaling)
+            old: Obj = parent.get("status", {}).get("scalingResourceStatus") or {}
+            # A merge patch removes what is null.
+            new["scalingResourceStatus"] = scaling and {key: scaling.get(key) for key in {*scaling, *old}}
         self._view.write_status(objects.INSTANCE_SETS, parent, new)
-
-    @staticmethod
-    def _same_unless_worse(parent: Obj, scaling: Obj | None) -> Obj | None:
-        """Keep "HPA created successfully" through updates that change nothing, or each status would cause the next."""
-        old: Obj | None = parent.get("status", {}).get("scalingResourceStatus")
-        if scaling and old and scaling.get("ready") and old.get("ready"):
-            return old
-        if scaling and old:
-            return {key: scaling.get(key) for key in {*scaling, *old}}
-        return scaling
 
     def _may_flap(self, parent: Obj) -> bool:
         if not objects.gang_scheduled(parent):

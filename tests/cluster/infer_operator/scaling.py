@@ -18,6 +18,7 @@ class Scaling:
 
     def __init__(self, view: View) -> None:
         self._view = view
+        self._said: dict[str, str] = {}
 
     def reconcile(self, parent: Obj) -> Obj | None:
         """Bring the autoscaler in line with the policy and return the new scalingResourceStatus; None without a policy.
@@ -45,12 +46,15 @@ class Scaling:
     def _assert(self, wanted: Obj) -> Obj:
         namespace, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
         live = self._view.client.get(AUTOSCALERS, namespace, name)
-        done = "created" if live is None else "updated"
         if live is None:
-            self._view.client.create(AUTOSCALERS, wanted)
+            made = self._view.client.create(AUTOSCALERS, wanted)
+            self._said[made["metadata"]["uid"]] = "created"
         else:
-            live["spec"] = wanted["spec"]
-            self._view.client.request("PUT", AUTOSCALERS.path(namespace, name), live)
+            patch = [{"op": "replace", "path": "/spec", "value": wanted["spec"]}]
+            made = self._view.client.patch(AUTOSCALERS, namespace, name, patch)
+            if made["spec"] != live["spec"]:
+                self._said[made["metadata"]["uid"]] = "updated"
+        done = self._said.setdefault(made["metadata"]["uid"], "updated")
         return {"type": "HPA", "name": name, "ready": True, "message": f"HPA {done} successfully"}
 
     def _remove(self, parent: Obj) -> None:
