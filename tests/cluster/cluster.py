@@ -28,7 +28,7 @@ from . import build, certificates, nodes, processes, stages
 
 CRDS = Path(__file__).parent / "crds"
 ROOT = Path(__file__).parents[2]
-STOP_ORDER = ("infer-operator", "kwok", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd", "egress")
+STOP_ORDER = ("infer-operator", "kwok", "kube-scheduler", "kube-controller-manager", "egress", "kube-apiserver", "etcd")
 
 
 class Cluster:

@@ -1,0 +1,25 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs a module's real main() in this process, as Ansible would call it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+from typing import Any
+
+from ansible.module_utils.testing import patch_module_args
+
+
+def run_module(name: str, *, check_mode: bool = False, diff: bool = False, **options: Any) -> dict[str, Any]:
+    """Call the module and return its result, with `failed` when it failed."""
+    module = importlib.import_module(f"ansible_collections.ascend.mindie.plugins.modules.{name}")
+    arguments = {**options, "_ansible_check_mode": check_mode, "_ansible_diff": diff}
+    output = io.StringIO()
+    with patch_module_args(arguments), contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
+        module.main()
+    result: dict[str, Any] = json.loads(output.getvalue())
+    return result
