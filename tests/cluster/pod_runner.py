@@ -25,6 +25,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -202,7 +203,7 @@ class PodRunner:
             running = self.pods.get(key)
             gone = after is None or "deletionTimestamp" in after["metadata"]
             if running and (gone or running.uid != seen["metadata"]["uid"]):
-                self.pods.pop(key).stop()
+                threading.Thread(target=self.pods.pop(key).stop, name=f"stop-{key[1]}").start()
             elif not gone and not running and seen.get("status", {}).get("podIP"):
                 self._start(seen)
 
@@ -284,8 +285,8 @@ class PodRunner:
             "KUBERNETES_SERVICE_PORT_HTTPS": str(server.port),
         }
         if self._proxy:
-            # The user name tells the proxy in which namespace a bare Service name is meant.
-            url = f"http://{pod['metadata']['namespace']}:@{self._proxy}"
+            # The user name tells the proxy in which namespace a bare Service name is meant. urllib wants a password, too.
+            url = f"http://{pod['metadata']['namespace']}:pod@{self._proxy}"
             environment.update(HTTP_PROXY=url, HTTPS_PROXY=url, NO_PROXY="127.0.0.1")
         return environment
 
