@@ -48,7 +48,9 @@ class Deployment:
         document = _inputs.read_user_config(self._params["user_config"], self._params["user_config_content"])
         if document is None:
             raise InputError("user_config is needed", source="user_config", path="user_config")
-        overrides = {("motor_deploy_config", key): value for key, value in (self._params["overrides"] or {}).items()}
+        overrides: dict[tuple[str | int, ...], Any] = {
+            ("motor_deploy_config", key): value for key, value in (self._params["overrides"] or {}).items()
+        }
         config = parse(override(document, overrides, source="overrides") if overrides else document)
         counts = _entry.given_counts(module)
         return with_counts(config, counts) if counts else config

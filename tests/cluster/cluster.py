@@ -20,7 +20,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -58,7 +58,7 @@ class Cluster:
         self.ca_file = self.directory / "ca.crt"
         self.kubeconfig = str(self.directory / "kubeconfig")
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         try:
             self.up()
         except BaseException:
@@ -210,7 +210,7 @@ class Cluster:
         """
         name = f"behave-{secrets.token_hex(4)}"
         pairs = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in annotations.items())
-        expression = "Object{metadata: Object.metadata{annotations: {%s}}}" % pairs
+        expression = f"Object{{metadata: Object.metadata{{annotations: {{{pairs}}}}}}}"
         policy = {
             "metadata": {"name": name},
             "spec": {

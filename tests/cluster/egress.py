@@ -119,9 +119,7 @@ class Targets:
         self._turn += 1
         return found[self._turn % len(found)]
 
-    def _endpoints(
-        self, namespace: str, name: str, port_name: str, port: int | None, hostname: str
-    ) -> Iterator[Address]:
+    def _endpoints(self, namespace: str, name: str, port_name: str, port: int | None, hostname: str) -> Iterator[Address]:
         for part in self._slices.items():
             metadata = part["metadata"]
             if metadata["namespace"] != namespace or metadata.get("labels", {}).get(SERVICE_LABEL) != name:

@@ -290,9 +290,7 @@ class PodRunner:
             environment.update(HTTP_PROXY=url, HTTPS_PROXY=url, NO_PROXY="127.0.0.1")
         return environment
 
-    def _container(
-        self, reader: Reader, container: Obj, volumes: dict[str, Volume], directory: Path
-    ) -> subprocess.Popen[bytes]:
+    def _container(self, reader: Reader, container: Obj, volumes: dict[str, Volume], directory: Path) -> subprocess.Popen[bytes]:
         own = reader.environment(container)
         environment = {**self._environment(reader.pod), **own}
         root = directory / f"{container['name']}.root"

@@ -26,8 +26,8 @@ _PHASE = ".status.phase"
 
 _UNREADY = """
   {type: "Initialized", status: "True", reason: "", message: "", lastTransitionTime: {{ $t | Quote }}},
-  {type: "ContainersReady", status: "False", reason: "%(reason)s", message: "containers with unready status", lastTransitionTime: {{ $t | Quote }}},
-  {type: "Ready", status: "False", reason: "%(reason)s", message: "containers with unready status", lastTransitionTime: {{ $t | Quote }}},
+  {type: "ContainersReady", status: "False", reason: "REASON", message: "containers with unready status", lastTransitionTime: {{ $t | Quote }}},
+  {type: "Ready", status: "False", reason: "REASON", message: "containers with unready status", lastTransitionTime: {{ $t | Quote }}},
 """
 _ALL_READY = """
   {{ range $c := list "Initialized" "ContainersReady" "Ready" }}
@@ -39,7 +39,8 @@ hostIP: {{ NodeIPWith .spec.nodeName | Quote }}
 podIP: {{ PodIPWith .spec.nodeName ( or .spec.hostNetwork false ) ( or .metadata.uid "" ) ( or .metadata.name "" ) ( or .metadata.namespace "" ) | Quote }}
 startTime: {{ $t | Quote }}
 """
-_RESTARTS = "( index $.status.containerStatuses $i ).restartCount"
+_KEPT = "{{ ( index $.status.containerStatuses $i ).restartCount }}"
+_ONE_MORE = "{{ add ( index $.status.containerStatuses $i ).restartCount 1 }}"
 _LAST = "{{ ( index $.status.containerStatuses $i ).lastState | toJson }}"
 
 
@@ -71,6 +72,11 @@ def _stage(name: str, kind: str, expressions: list[dict[str, Any]], status: str,
     body["next"].update(spec.pop("next", {}))
     body.update(spec)
     return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": name}, "spec": body}
+
+
+def _ended(annotation: str) -> str:
+    code = f'{{{{ index $.metadata.annotations "fake/{annotation}" }}}}'
+    return f"terminated: {{exitCode: {code}, reason: Error, startedAt: {{{{ $t | Quote }}}}, finishedAt: {{{{ $t | Quote }}}}}}"
 
 
 def _is(key: str, *values: str) -> dict[str, Any]:
@@ -111,15 +117,10 @@ def _node_stages() -> list[dict[str, Any]]:
 
 def _pod_stages() -> list[dict[str, Any]]:
     running = "running: {startedAt: {{ $t | Quote }}}"
-    unready = _conditions(_UNREADY % {"reason": "ContainersNotReady"})
-    pulling = (
-        'waiting: {reason: ImagePullBackOff, message: {{ printf "Back-off pulling image %q" $c.image | Quote }}}'
-    )
-    exit_code = '{{ index $.metadata.annotations "fake/%s" }}'
-    ended = "{terminated: {exitCode: %s, reason: Error, startedAt: {{ $t | Quote }}, finishedAt: {{ $t | Quote }}}}"
+    unready = _conditions(_UNREADY.replace("REASON", "ContainersNotReady"))
+    pulling = 'waiting: {reason: ImagePullBackOff, message: {{ printf "Back-off pulling image %q" $c.image | Quote }}}'
     crash = "waiting: {reason: CrashLoopBackOff, message: back-off restarting failed container}"
-    crashed = ended % (exit_code % "crash-loop")
-    failed = "terminated: {exitCode: %s, reason: Error, startedAt: {{ $t | Quote }}, finishedAt: {{ $t | Quote }}}" % (exit_code % "fail")
+    crashed, failed = "{" + _ended("crash-loop") + "}", _ended("fail")
     back_off = {"event": {"type": "Warning", "reason": "BackOff", "message": "Back-off restarting failed container"}}
     return [
         _stage(
@@ -132,14 +133,14 @@ def _pod_stages() -> list[dict[str, Any]]:
             "pod-ready",
             "Pod",
             [_STAYS, _is(_PHASE, "Running"), _is_not(_READY, "True"), *(_lacks(_note(n)) for n in ("never-ready", "crash-loop", "fail"))],
-            _conditions(_ALL_READY) + _containers(True, True, "{{ %s }}" % _RESTARTS, running),
+            _conditions(_ALL_READY) + _containers(True, True, _KEPT, running),
             delay={"durationMilliseconds": 0, "durationFrom": {"expressionFrom": _note("ready-after")}},
         ),
         _stage(
             "pod-unready",
             "Pod",
             [_STAYS, _is(_PHASE, "Running"), _is(_READY, "True"), _has(_note("never-ready"))],
-            unready + _containers(False, True, "{{ %s }}" % _RESTARTS, running),
+            unready + _containers(False, True, _KEPT, running),
         ),
         _stage(
             "pod-image-pull-error",
@@ -151,7 +152,7 @@ def _pod_stages() -> list[dict[str, Any]]:
             "pod-crash",
             "Pod",
             [_STAYS, _is(_PHASE, "Running"), _has(_note("crash-loop")), _has(_RUNNING)],
-            unready + _containers(False, False, "{{ add %s 1 }}" % _RESTARTS, crash, crashed),
+            unready + _containers(False, False, _ONE_MORE, crash, crashed),
             delay={"durationMilliseconds": 1000},
             next=back_off,
         ),
@@ -159,14 +160,14 @@ def _pod_stages() -> list[dict[str, Any]]:
             "pod-crash-restart",
             "Pod",
             [_STAYS, _is(_PHASE, "Running"), _is(_WAITING, "CrashLoopBackOff")],
-            _containers(False, True, "{{ %s }}" % _RESTARTS, running, _LAST),
+            _containers(False, True, _KEPT, running, _LAST),
             delay={"durationMilliseconds": 2000},
         ),
         _stage(
             "pod-fail",
             "Pod",
             [_STAYS, _is(_PHASE, "Running"), _has(_note("fail"))],
-            "phase: Failed\n" + _conditions(_UNREADY % {"reason": "PodFailed"}) + _containers(False, False, "0", failed),
+            "phase: Failed\n" + _conditions(_UNREADY.replace("REASON", "PodFailed")) + _containers(False, False, "0", failed),
         ),
         {
             "apiVersion": "kwok.x-k8s.io/v1alpha1",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -62,11 +62,11 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class Response:
-    """Status and body of an answer; `stream` is the open HTTP response of a watch."""
+    """Status and body of an answer; `stream` yields the lines of a watch."""
 
     status: int
     body: bytes
-    stream: Any = None
+    stream: Iterator[bytes] | None = None
 
 
 class TransportError(Exception):
@@ -107,7 +107,7 @@ class Api:
                 return None
             raise
 
-    def list(self, kind: str, namespace: str | None, label_selector: str = "") -> ObjectList:
+    def list_objects(self, kind: str, namespace: str | None, label_selector: str = "") -> ObjectList:
         """Every object of the kind, read in pages of 500."""
         path = KINDS[kind].path(namespace)
         items: list[dict[str, Any]] = []
@@ -126,9 +126,9 @@ class Api:
                 return ObjectList(tuple(items), page["metadata"].get("resourceVersion", ""))
 
     def list_if_known(self, kind: str, namespace: str | None) -> ObjectList:
-        """As `list`, but empty when the server does not know the kind at all."""
+        """As `list_objects`, but empty when the server does not know the kind at all."""
         try:
-            return self.list(kind, namespace)
+            return self.list_objects(kind, namespace)
         except KindMissing:
             return ObjectList((), "")
 
@@ -168,8 +168,8 @@ class Api:
             raise
         return True
 
-    def open_watch(self, kind: str, namespace: str | None, resource_version: str, label_selector: str, seconds: float) -> Any:
-        """Open a watch for at most `seconds`; returns the HTTP response to read lines from."""
+    def open_watch(self, kind: str, namespace: str | None, resource_version: str, label_selector: str, seconds: float) -> Iterator[bytes]:
+        """Open a watch for at most `seconds`; returns its lines (reading them may raise TransportError)."""
         query = [("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", resource_version)]
         query.append(("timeoutSeconds", str(max(1, int(seconds)))))
         if label_selector:
@@ -179,7 +179,7 @@ class Api:
         response = self._exchange("GET", path, query, None, "application/json", attempted, stream=True)
         if response.status >= 300:
             raise _error(attempted, kind, response)
-        return response.stream
+        return response.stream or iter(())
 
     def _json(
         self,
@@ -243,4 +243,3 @@ def _status_of(body: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return decoded if isinstance(decoded, dict) else {}
-

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC as _AUTH_ARG_SPEC
@@ -18,16 +19,8 @@ from .api import _TLS, _UNREACHABLE, Api, ApiError, Response, TransportError, _e
 try:
     from kubernetes.client.exceptions import ApiException
     from urllib3.exceptions import HTTPError, MaxRetryError, SSLError
-except ImportError:  # AnsibleK8SModule reports the missing library by name before any of these is used
-
-    class ApiException(Exception):  # type: ignore[no-redef]
-        """Stands in so that the except clauses below stay valid."""
-
-    class HTTPError(Exception):  # type: ignore[no-redef]
-        """Stands in so that the except clauses below stay valid."""
-
-    MaxRetryError = SSLError = HTTPError
-
+except ImportError:
+    pass  # AnsibleK8SModule reports the missing library by name before any of these is used
 
 AUTH_ARG_SPEC: dict[str, Any] = _AUTH_ARG_SPEC
 MotorModule = AnsibleK8SModule
@@ -79,13 +72,24 @@ class _Sender:
                 serialize=False,
                 _request_timeout=timeout,
             )
-            return Response(answer.status, b"" if stream else answer.data, answer if stream else None)
+            return Response(answer.status, b"" if stream else answer.data, _lines(answer) if stream else None)
         except ApiException as error:
             if not error.status:
                 raise TransportError(str(error.reason), tls=True) from error
             return Response(error.status, _as_bytes(error.body))
         except (HTTPError, OSError) as error:
             raise TransportError(str(error), tls=_is_tls(error)) from error
+
+
+def _lines(answer: Any) -> Iterator[bytes]:
+    """Complete lines of a streaming answer; a broken stream is a TransportError."""
+    rest = b""
+    try:
+        for chunk in answer.stream(amt=65536, decode_content=True):
+            *complete, rest = (rest + chunk).split(b"\n")
+            yield from (line for line in complete if line.strip())
+    except (HTTPError, OSError) as error:
+        raise TransportError(str(error), tls=_is_tls(error)) from error
 
 
 def _refused(error: Any) -> ApiError:

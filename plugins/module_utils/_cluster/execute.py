@@ -145,9 +145,7 @@ class Execution:
         if write.verb == "create":
             return self._api.create(write.body)
         if write.verb == "delete":
-            self._api.delete(
-                write.kind, write.namespace, write.name, preconditions=write.preconditions, propagation=write.propagation
-            )
+            self._api.delete(write.kind, write.namespace, write.name, preconditions=write.preconditions, propagation=write.propagation)
             return None
         if write.patch:
             return self._api.patch(write.kind, write.namespace, write.name, write.body)

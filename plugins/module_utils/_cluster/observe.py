@@ -25,8 +25,8 @@ def observe(api: Api, namespace: str, understand: Understand, others: Iterable[s
     with ThreadPoolExecutor(READERS) as pool:
         config_map = pool.submit(api.get, "ConfigMap", namespace, CONFIG_MAP)
         lease = pool.submit(api.get, "Lease", namespace, LEASE)
-        pods = pool.submit(api.list, "Pod", namespace)
-        scalers = [pool.submit(api.list, kind, namespace) for kind in _scaler_kinds(api)]
+        pods = pool.submit(api.list_objects, "Pod", namespace)
+        scalers = [pool.submit(api.list_objects, kind, namespace) for kind in _scaler_kinds(api)]
         listed = {kind: pool.submit(_list_kind, api, kind, namespace) for kind in others}
         backend, base_name = understand(config_map.result())
         workloads = _workloads(pool, api, namespace, backend)
@@ -45,10 +45,10 @@ def observe(api: Api, namespace: str, understand: Understand, others: Iterable[s
 
 
 # Without a hint, a cluster that does not know InferServiceSets has none of them.
-_KINDS = {
-    "deployments": {"Deployment": Api.list},
-    "infer_service_set": {"InferServiceSet": Api.list, "InstanceSet": Api.list},
-    ANY_BACKEND: {"Deployment": Api.list, "InferServiceSet": Api.list_if_known},
+_KINDS: dict[str, dict[str, Callable[[Api, str, str], ObjectList]]] = {
+    "deployments": {"Deployment": Api.list_objects},
+    "infer_service_set": {"InferServiceSet": Api.list_objects, "InstanceSet": Api.list_objects},
+    ANY_BACKEND: {"Deployment": Api.list_objects, "InferServiceSet": Api.list_if_known},
 }
 
 
@@ -71,10 +71,9 @@ def _workload_fields(workloads: Mapping[str, Future[ObjectList]]) -> dict[str, A
 def _list_kind(api: Api, kind: str, namespace: str) -> ObjectList:
     """Cluster-scoped kinds are ours only by label."""
     if kind in ("ClusterRole", "ClusterRoleBinding"):
-        return api.list(kind, None, "app.kubernetes.io/part-of=mindie-motor")
-    return api.list(kind, namespace)
+        return api.list_objects(kind, None, "app.kubernetes.io/part-of=mindie-motor")
+    return api.list_objects(kind, namespace)
 
 
 def _scaler_kinds(api: Api) -> list[str]:
     return ["HorizontalPodAutoscaler", *(["ScaledObject"] if KEDA_GROUP in api.groups else [])]
-

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .api import Api, ApiError
+from .api import Api, ApiError, TransportError
 
 # A watch that says nothing for as long as the client's read timeout is taken for dead; the server sends bookmarks every minute.
 WATCH_SECONDS = 300.0
@@ -21,7 +21,9 @@ RETRY_SECONDS = 1.0
 class Watch:
     """Keeps `objects` of one kind up to date in a thread. `changed` is set after every change; `failed` holds a lasting error."""
 
-    def __init__(self, api: Api, kind: str, namespace: str, items: Iterable[Mapping[str, Any]], version: str, changed: threading.Event) -> None:
+    def __init__(
+        self, api: Api, kind: str, namespace: str, items: Iterable[Mapping[str, Any]], version: str, changed: threading.Event
+    ) -> None:
         self._api, self._kind, self._namespace = api, kind, namespace
         self._objects = {item["metadata"]["uid"]: item for item in items}
         self._version = version
@@ -29,7 +31,6 @@ class Watch:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self.failed: ApiError | None = None
-        self._stream: Any = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -53,14 +54,14 @@ class Watch:
                     return
                 self._stop.wait(RETRY_SECONDS)
                 self._relist()
-            except Exception:  # the socket died or the stream broke off within a line: nothing was lost that a list does not show
+            except (TransportError, ValueError):  # the socket died, or the stream broke off within a line: a list shows what was missed
                 self._stop.wait(RETRY_SECONDS)
                 self._relist()
 
     def _follow(self) -> None:
         started = time.monotonic()
-        self._stream = self._api.open_watch(self._kind, self._namespace, self._version, "", WATCH_SECONDS)
-        for line in _lines(self._stream):
+        lines = self._api.open_watch(self._kind, self._namespace, self._version, "", WATCH_SECONDS)
+        for line in lines:
             if self._stop.is_set():
                 return
             if not self._apply(json.loads(line)):
@@ -89,18 +90,10 @@ class Watch:
         if self._stop.is_set():
             return
         try:
-            found = self._api.list(self._kind, self._namespace)
+            found = self._api.list_objects(self._kind, self._namespace)
         except ApiError:
             return
         with self._lock:
             self._objects = {item["metadata"]["uid"]: item for item in found.items}
             self._version = found.resource_version
         self._changed.set()
-
-
-def _lines(stream: Any) -> Iterable[bytes]:
-    """Complete lines of a streaming answer."""
-    rest = b""
-    for chunk in stream.stream(amt=65536, decode_content=True):
-        *complete, rest = (rest + chunk).split(b"\n")
-        yield from (line for line in complete if line.strip())

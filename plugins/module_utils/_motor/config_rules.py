@@ -29,7 +29,9 @@ POD_KEYS = MappingProxyType(
         "encode": "single_e_instance_pod_num",
     }
 )
-NPU_KEYS = MappingProxyType({"prefill": "p_pod_npu_num", "decode": "d_pod_npu_num", "union": "hybrid_pod_npu_num", "encode": "e_pod_npu_num"})
+NPU_KEYS = MappingProxyType(
+    {"prefill": "p_pod_npu_num", "decode": "d_pod_npu_num", "union": "hybrid_pod_npu_num", "encode": "e_pod_npu_num"}
+)
 ENGINE_SECTIONS = MappingProxyType({role: f"motor_engine_{role}_config" for role in ("prefill", "decode", "union", "encode")})
 SECTIONS = (
     "motor_controller_config",
@@ -75,7 +77,8 @@ def check(fields: Fields) -> tuple[str, dict[str, int]]:
     counts = _counts(fields, hybrid)
     if counts.get("encode") and mode == "single_container":
         raise fields.document.error(
-            (*DEPLOY, COUNT_KEYS["encode"]), "deploy mode single_container runs no encode instances: remove this key, or choose another deploy_mode"
+            (*DEPLOY, COUNT_KEYS["encode"]),
+            "deploy mode single_container runs no encode instances: remove this key, or choose another deploy_mode",
         )
     _check_job_id(fields, mode, counts)
     fields.required_string((*DEPLOY, "image_name"), "the image of all containers, registry/name:tag")
@@ -130,7 +133,9 @@ def _check_hybrid(fields: Fields, mode: str) -> None:
     for keys in (COUNT_KEYS, POD_KEYS, NPU_KEYS):
         for role in ("prefill", "decode"):
             if document.has((*DEPLOY, keys[role])):
-                raise document.error((*DEPLOY, keys[role]), f"a config with hybrid_instances_num has no {role} instances: remove one of the two keys")
+                raise document.error(
+                    (*DEPLOY, keys[role]), f"a config with hybrid_instances_num has no {role} instances: remove one of the two keys"
+                )
     if document.has((*DEPLOY, "engine_topology")):
         raise document.error((*DEPLOY, "engine_topology"), "a config with hybrid_instances_num has no engine topology: remove this key")
     if not fields.present((ENGINE_SECTIONS["union"],)):
@@ -139,7 +144,9 @@ def _check_hybrid(fields: Fields, mode: str) -> None:
         if document.has((ENGINE_SECTIONS[role],)):
             raise document.error((ENGINE_SECTIONS[role],), "a config with hybrid_instances_num has no such section: remove it")
     if mode == "single_container":
-        raise document.error((*DEPLOY, "deploy_mode"), "single_container cannot run hybrid instances: write infer_service_set or multi_deployment")
+        raise document.error(
+            (*DEPLOY, "deploy_mode"), "single_container cannot run hybrid instances: write infer_service_set or multi_deployment"
+        )
 
 
 def _counts(fields: Fields, hybrid: bool) -> dict[str, int]:
@@ -148,7 +155,9 @@ def _counts(fields: Fields, hybrid: bool) -> dict[str, int]:
         path = (*DEPLOY, COUNT_KEYS[role])
         count = fields.integer(path, MIN_COUNT, MAX_COUNT)
         if count is None:
-            wrong = f"this key is missing: write the number of {role} instances, {MIN_COUNT} to {MAX_COUNT} (a missing count is never guessed)"
+            wrong = (
+                f"this key is missing: write the number of {role} instances, {MIN_COUNT} to {MAX_COUNT} (a missing count is never guessed)"
+            )
             raise fields.document.error(path, wrong)
         counts[role] = count
     encode = fields.integer((*DEPLOY, COUNT_KEYS["encode"]), minimum_count("encode"), MAX_COUNT)
@@ -161,7 +170,8 @@ def _check_job_id(fields: Fields, mode: str, counts: dict[str, int]) -> None:
     job_id = fields.required_string(path, "the namespace of the service")
     if not _DNS_LABEL.fullmatch(job_id):
         raise fields.document.error(
-            path, f"{fields.shown(path)} cannot name a namespace: write lower-case letters, digits and -, beginning and ending with a letter or digit"
+            path,
+            f"{fields.shown(path)} cannot name a namespace: write lower-case letters, digits and -, beginning and ending with a letter or digit",
         )
     if len(job_id) > MAX_LABEL:
         raise fields.document.error(path, f"{len(job_id)} characters are too long for a namespace: write at most {MAX_LABEL}")
@@ -173,7 +183,9 @@ def _check_job_id(fields: Fields, mode: str, counts: dict[str, int]) -> None:
             wrong = f"{len(job_id)} characters are too long, as the {what} {shown} may have {MAX_LABEL} at most: write at most {limit}"
             raise fields.document.error(path, wrong)
     if mode == "single_container" and job_id[0].isdigit():
-        raise fields.document.error(path, "the Service name <job_id>-coordinator-service must begin with a letter: let job_id begin with one")
+        raise fields.document.error(
+            path, "the Service name <job_id>-coordinator-service must begin with a letter: let job_id begin with one"
+        )
 
 
 def _check_hardware(fields: Fields, mode: str, counts: dict[str, int]) -> None:
@@ -192,7 +204,9 @@ def _check_hardware(fields: Fields, mode: str, counts: dict[str, int]) -> None:
         if count and mode == "multi_deployment" and hardware.generation != "A2" and not document.has(pods):
             raise document.error(pods, f"this key is missing: write the number of pods of each {role} instance")
         if (document.value(npus) or 0) > hardware.npus_per_server:
-            wrong = f"a {hardware.hardware_type} server has {hardware.npus_per_server} NPUs, so a pod with {document.raw(npus)} fits nowhere"
+            wrong = (
+                f"a {hardware.hardware_type} server has {hardware.npus_per_server} NPUs, so a pod with {document.raw(npus)} fits nowhere"
+            )
             raise document.error(npus, f"{wrong}: write at most {hardware.npus_per_server} and more pods ({pods[-1]})")
 
 
@@ -228,4 +242,6 @@ def _check_kv(fields: Fields) -> None:
 def _require_evictions(fields: Fields, section: str) -> None:
     for key in EVICTION_KEYS:
         if not fields.present((section, key)):
-            raise fields.document.error((section, key), "this key is missing: write the ratio, such as 0.1 (the KV store does not start without it)")
+            raise fields.document.error(
+                (section, key), "this key is missing: write the ratio, such as 0.1 (the KV store does not start without it)"
+            )

@@ -11,6 +11,8 @@ from typing import Any
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PART_OF = "app.kubernetes.io/part-of"
 COMPONENT = "app.kubernetes.io/component"
+# On cluster-scoped objects only: the namespace of the service that they belong to.
+INSTANCE = "app.kubernetes.io/instance"
 MANAGER = "ascend.mindie"
 PRODUCT = "mindie-motor"
 
@@ -27,4 +29,4 @@ def metadata_labels(component: str) -> dict[str, str]:
 
 def is_ours(obj: Mapping[str, Any] | None) -> bool:
     """True when the object carries our managed-by label."""
-    return bool(obj) and (obj["metadata"].get("labels") or {}).get(MANAGED_BY) == MANAGER
+    return obj is not None and (obj["metadata"].get("labels") or {}).get(MANAGED_BY) == MANAGER

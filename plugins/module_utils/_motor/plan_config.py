@@ -65,4 +65,3 @@ def refuse_restart(snapshot: Snapshot, changes: baseline.Changes) -> None:
             reason="RestartNeeded",
             paths=changes.restart,
         )
-

@@ -116,7 +116,8 @@ def _config_write(snapshot: Snapshot, data: Mapping[str, str], why: str) -> Writ
 def _converge(snapshot: Snapshot, rendered: Rendered) -> tuple[Write, ...]:
     """Create what is missing, update what differs without a restart, prune what is no longer wanted."""
     live = {(obj["kind"], obj["metadata"]["name"]): obj for obj in _live_objects(snapshot)}
-    writes, restarts = [], []
+    writes: list[Write] = []
+    restarts: list[str] = []
     for obj in [*rendered.objects, *(obj for _role, _index, obj in rendered.instances)]:
         key = (obj["kind"], obj["metadata"]["name"])
         found = live.get(key)

@@ -19,7 +19,8 @@ _DEPLOYER_SERVICES = frozenset({"kvp-master", "kv-conductor", "mf-store"})
 
 def plan_remove(snapshot: Snapshot, *, claims: bool) -> Plan:
     """Plan the removal: workloads first, then (no pod left) what they used, `motor-config` last. `claims`: PVCs go, too."""
-    workloads, others = [], []
+    workloads: list[Write] = []
+    others: list[Write] = []
     for obj in _belonging(snapshot):
         kind = obj["kind"]
         if kind == "PersistentVolumeClaim" and not claims:
@@ -39,6 +40,8 @@ def plan_remove(snapshot: Snapshot, *, claims: bool) -> Plan:
 def belongs(obj: Mapping[str, Any]) -> bool:
     """True for an object of the service, made by us (label) or by Motor's own deployer (name)."""
     name, labels = obj["metadata"]["name"], obj["metadata"].get("labels") or {}
+    if obj["metadata"].get("ownerReferences"):
+        return False  # it goes with its owner
     if labels.get(PART_OF) == PRODUCT:
         return True
     if obj["kind"] in ("ClusterRole", "ClusterRoleBinding", "PersistentVolumeClaim"):

@@ -291,4 +291,3 @@ def _is_service_pod(pod: Object) -> bool:
 def _collected(pod: Object) -> bool:
     """A pod of a Deployment that is gone already: the garbage collector takes it next."""
     return any(owner.get("kind") == "ReplicaSet" for owner in pod["metadata"].get("ownerReferences") or ())
-

@@ -29,9 +29,7 @@ def main() -> None:
     end = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: end.set())
-    operator = Operator(
-        KubeClient.from_kubeconfig(options.kubeconfig), Pace(options.status_delay, options.start_delay), options.flap
-    )
+    operator = Operator(KubeClient.from_kubeconfig(options.kubeconfig), Pace(options.status_delay, options.start_delay), options.flap)
     logging.info("starting manager")
     operator.start()
     logging.info("workers run")

@@ -112,8 +112,4 @@ def alive(obj: Obj | None) -> bool:
 
 def labelled(rows: Iterable[Obj], namespace: str, label: str, value: str) -> list[Obj]:
     """Those in a namespace whose label has a value."""
-    return [
-        row
-        for row in rows
-        if row["metadata"]["namespace"] == namespace and row["metadata"].get("labels", {}).get(label) == value
-    ]
+    return [row for row in rows if row["metadata"]["namespace"] == namespace and row["metadata"].get("labels", {}).get(label) == value]

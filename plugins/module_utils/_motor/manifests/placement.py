@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..ownership import INSTANCE
 from .context import Context
 from .draft import Draft
 from .ports import set_node_ports
@@ -15,6 +16,7 @@ def place_in_namespace(context: Context, draft: Draft) -> None:
     kind = draft.data["kind"]
     if kind in ("ClusterRole", "ClusterRoleBinding"):
         draft.set(("metadata", "name"), f"{draft.get('metadata', 'name')}-{context.namespace}")
+        draft.set(("metadata", "labels", INSTANCE), context.namespace)
     else:
         draft.set(("metadata", "namespace"), context.namespace)
     if kind == "ClusterRoleBinding":

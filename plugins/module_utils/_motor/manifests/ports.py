@@ -46,7 +46,9 @@ def check_node_ports(context: Context, exposed: Iterable[str]) -> None:
         raise InputError.at(f'write "{AUTO}", or a port for each of: {", ".join(names)}', source="node_ports")
     for name, port in wanted.items():
         if name not in names:
-            raise InputError.at(f"this service has no such Service with a node port (it has: {', '.join(names)})", source="node_ports", path=name)
+            raise InputError.at(
+                f"this service has no such Service with a node port (it has: {', '.join(names)})", source="node_ports", path=name
+            )
         if isinstance(port, bool) or not isinstance(port, int) or not 0 < port <= MAX_PORT:
             raise InputError.at(f"{port!r} is no port: write a whole number from 1 to {MAX_PORT}", source="node_ports", path=name)
 

@@ -1,0 +1,47 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fixtures that all tests share: one cluster for the whole run, a namespace per test, and what may be absent."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+COLLECTIONS = Path(os.environ.get("MINDIE_CACHE") or ROOT / ".cache") / "collections"
+if str(COLLECTIONS) not in sys.path:
+    sys.path.insert(0, str(COLLECTIONS))
+
+from tests.cluster import Cluster  # noqa: E402  (the path of the collection comes first)
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A control plane with A2, A3 and plain nodes and the stand-in for the Infer Operator."""
+    with Cluster(a2_nodes=4, a3_nodes=40, cpu_nodes=2, infer_operator=True) as running:
+        yield running
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """A namespace of its own, deleted without waiting."""
+    name = cluster.create_namespace(f"mindie-test-{next(_NUMBERS)}")
+    yield name
+    cluster.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder with recorded data; tests that need it are skipped where it is absent."""
+    found = Path(os.environ.get("MINDIE_SHARED") or ROOT.parent / "shared")
+    if not found.is_dir():
+        pytest.skip("needs ../shared (recorded data)")
+    return found
