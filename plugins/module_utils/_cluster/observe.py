@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from .._motor.ownership import CONFIG_MAP, LEASE
+from .._motor.ownership import CONFIG_MAP, INSTANCE, LEASE, PART_OF, PRODUCT
 from .._motor.state import ANY_BACKEND, Snapshot
 from .api import Api, ObjectList
 
@@ -69,9 +69,9 @@ def _workload_fields(workloads: Mapping[str, Future[ObjectList]]) -> dict[str, A
 
 
 def _list_kind(api: Api, kind: str, namespace: str) -> ObjectList:
-    """Cluster-scoped kinds are ours only by label."""
+    """Cluster-scoped kinds belong to a service by label."""
     if kind in ("ClusterRole", "ClusterRoleBinding"):
-        return api.list_objects(kind, None, "app.kubernetes.io/part-of=mindie-motor")
+        return api.list_objects(kind, None, f"{PART_OF}={PRODUCT},{INSTANCE}={namespace}")
     return api.list_objects(kind, namespace)
 
 
