@@ -107,9 +107,7 @@ def test_single_ports_of_a_pod_are_forwarded(client: KubeClient, server: http.se
         ask(client, "pods/forward:1027")
 
 
-def test_annotation_of_a_live_pod_counts_at_once_and_ends_with_it(
-    client: KubeClient, server: http.server.ThreadingHTTPServer
-) -> None:
+def test_annotation_of_a_live_pod_counts_at_once_and_ends_with_it(client: KubeClient, server: http.server.ThreadingHTTPServer) -> None:
     pod(client, "late")
     with pytest.raises(KubeError, match="502"):
         ask(client, f"pods/late:{server.server_port}")
@@ -168,9 +166,7 @@ def secure(server: http.server.ThreadingHTTPServer, directory: Path) -> bytes:
     return certificate.read_bytes()
 
 
-def test_aggregated_api_is_served_by_a_pod(
-    client: KubeClient, server: http.server.ThreadingHTTPServer, tmp_path: Path
-) -> None:
+def test_aggregated_api_is_served_by_a_pod(client: KubeClient, server: http.server.ThreadingHTTPServer, tmp_path: Path) -> None:
     bundle = base64.b64encode(secure(server, tmp_path)).decode()
     pod(client, "metrics", **{ADDRESS: "127.0.0.1"})
     port = {"port": 443, "targetPort": server.server_port}

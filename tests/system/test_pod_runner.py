@@ -150,9 +150,7 @@ def install(client: KubeClient) -> None:
     client.create(CONFIG_MAPS, {"metadata": {"name": "settings", **own}, "data": {"setting.txt": "first"}})
     client.create(SECRETS, {"metadata": {"name": "secret", **own}, "stringData": {"key": "hidden"}})
     port = {"name": "http", "port": 80, "targetPort": PORT}
-    client.create(
-        SERVICES, {"metadata": {"name": "web", **own}, "spec": {"selector": {"app": "program"}, "ports": [port]}}
-    )
+    client.create(SERVICES, {"metadata": {"name": "web", **own}, "spec": {"selector": {"app": "program"}, "ports": [port]}})
     root_ca = "kube-root-ca.crt"
     wait_for(lambda: client.get(CONFIG_MAPS, NAMESPACE, root_ca), 20, f"ConfigMap {root_ca}")
 

@@ -39,7 +39,9 @@ def _key() -> str:
 
 def _run(*command: str | Path) -> None:
     """Run one command, silent unless it fails."""
-    done = subprocess.run([str(word) for word in command], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        [str(word) for word in command], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     if done.returncode:
         sys.exit(f"{' '.join(str(word) for word in command)}\n{done.stdout}\nfailed with exit code {done.returncode}")
 
@@ -68,7 +70,9 @@ def _install_from_galaxy() -> bool:
     """Whether Galaxy gave kubernetes.core within a minute."""
     command = (PYTHON, "-m", "ansible", "galaxy", "collection", "install", "--timeout", "10", "-p", COLLECTIONS, KUBERNETES_CORE)
     try:
-        return subprocess.run([str(word) for word in command], env=environment(), capture_output=True, timeout=60, check=False).returncode == 0
+        return (
+            subprocess.run([str(word) for word in command], env=environment(), capture_output=True, timeout=60, check=False).returncode == 0
+        )
     except subprocess.TimeoutExpired:
         return False
 

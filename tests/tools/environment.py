@@ -30,12 +30,16 @@ def environment() -> dict[str, str]:
     """The environment of the tools: homes and caches below ``.cache``, the venv first on PATH, collections from ``.cache``."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHONPATH", "VIRTUAL_ENV"))}
     path = f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    return inherited | pip_settings() | {
-        "HOME": str(HOME),
-        "XDG_CACHE_HOME": str(CACHE / "xdg"),
-        "ANSIBLE_HOME": str(CACHE / "ansible"),
-        "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
-        "LC_ALL": "C.UTF-8",
-        "PATH": path,
-        "VIRTUAL_ENV": str(VENV),
-    }
+    return (
+        inherited
+        | pip_settings()
+        | {
+            "HOME": str(HOME),
+            "XDG_CACHE_HOME": str(CACHE / "xdg"),
+            "ANSIBLE_HOME": str(CACHE / "ansible"),
+            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+            "LC_ALL": "C.UTF-8",
+            "PATH": path,
+            "VIRTUAL_ENV": str(VENV),
+        }
+    )

@@ -52,7 +52,8 @@ _ABSENT = object()
 
 def differences(wanted: Mapping[str, Any], live: Mapping[str, Any]) -> tuple[str, ...]:
     """Paths of the managed fields in which the live object differs, such as
-    `spec.template.spec.containers[mindie-server].env[ROLE].value`, in the order of the wanted object."""
+    `spec.template.spec.containers[mindie-server].env[ROLE].value`, in the order of the wanted object.
+    """
     return tuple(_in_words(path) for path in _differences((), wanted, live))
 
 

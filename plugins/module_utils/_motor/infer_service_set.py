@@ -41,7 +41,8 @@ def counts(snapshot: Snapshot) -> dict[str, int]:
 
 def unsettled(snapshot: Snapshot, wanted: Mapping[str, int]) -> str:
     """Why the counts are not reached yet, or "". Only the InstanceSets tell the truth: the Ready conditions of their
-    parents stay True for a while after a change (ground facts of the Infer Operator)."""
+    parents stay True for a while after a change (ground facts of the Infer Operator).
+    """
     by_role = {(item["metadata"].get("labels") or {}).get(f"{INFER_LABEL}instanceset-name"): item for item in snapshot.instance_sets}
     for role, count in wanted.items():
         item = by_role.get(role)

@@ -15,7 +15,8 @@ from .state import ServiceState, Snapshot, service_pods, service_state
 @dataclass(frozen=True)
 class Verdict:
     """`seen` says in words what is still missing (empty when `done`). `mark` changes whenever what was seen changes.
-    `may_flap`: the operator may tear down what it just built, so a finished state counts only when it stays."""
+    `may_flap`: the operator may tear down what it just built, so a finished state counts only when it stays.
+    """
 
     done: bool
     seen: str

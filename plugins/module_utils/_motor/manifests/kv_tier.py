@@ -14,7 +14,8 @@ from .context import Context
 @dataclass(frozen=True)
 class KvTier:
     """`file` is its template, `role` its role in the InferServiceSet; the environments go to its own pod, to engines, and to the
-    coordinator; `ports` are those of its Service, in the template's order."""
+    coordinator; `ports` are those of its Service, in the template's order.
+    """
 
     file: str
     role: str

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import instances
 
 
-@pytest.mark.parametrize(("engine_type", "name"), [("vllm", "vllm"), ("sglang", "sglang"), ("mindie-llm", "mindie-server"), ("", "mindie-server")])
+@pytest.mark.parametrize(
+    ("engine_type", "name"), [("vllm", "vllm"), ("sglang", "sglang"), ("mindie-llm", "mindie-server"), ("", "mindie-server")]
+)
 def test_base_name(engine_type: str, name: str) -> None:
     assert instances.base_name(engine_type) == name
 
@@ -24,7 +26,8 @@ def test_names_are_parsed_back(base_name: str, engine_role: str, index: int) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["vllm", "vllm-", "vllm-p", "vllm-p01", "vllm-x0", "vllm-p0-extra", "vllm-p-1", "vllm-p\uff11", "sglang-p0", "my-vllm-p0", "vllm-p0\n"]
+    "name",
+    ["vllm", "vllm-", "vllm-p", "vllm-p01", "vllm-x0", "vllm-p0-extra", "vllm-p-1", "vllm-p\uff11", "sglang-p0", "my-vllm-p0", "vllm-p0\n"],
 )
 def test_foreign_names_are_none_of_ours(name: str) -> None:
     assert instances.parse_instance_name(name, "vllm") is None

@@ -17,7 +17,9 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import
 
 SHARED = Path(os.environ.get("MINDIE_SHARED") or Path(__file__).resolve().parents[5].parent / "shared")
 UPSTREAM = SHARED / "upstream"
-CONFIGS = sorted(str(path.relative_to(UPSTREAM)) for folder in ("rendered", "releases") for path in (UPSTREAM / folder).rglob("user_config*.json"))
+CONFIGS = sorted(
+    str(path.relative_to(UPSTREAM)) for folder in ("rendered", "releases") for path in (UPSTREAM / folder).rglob("user_config*.json")
+)
 
 pytestmark = pytest.mark.skipif(not CONFIGS, reason="needs the recorded configs of ../shared/upstream (MINDIE_SHARED)")
 

@@ -52,7 +52,9 @@ def test_plain_keys(key: str) -> None:
 
 
 DATA: dict[str, Any] = {
-    "motor_coordinator_config": {"api_key_config": {"enable_api_key": True, "valid_keys": ["one", "two", "one"], "header_name": "Authorization"}},
+    "motor_coordinator_config": {
+        "api_key_config": {"enable_api_key": True, "valid_keys": ["one", "two", "one"], "header_name": "Authorization"}
+    },
     "motor_common_env": {"HTTP_PROXY": "http://user:pass@proxy:80", "HF_TOKEN": "", "URL": "http://proxy:80/a@b", "PIN_TOKEN": 5},
     "nested": [{"secret": {"deep": "three"}}],
 }
@@ -60,7 +62,9 @@ DATA: dict[str, Any] = {
 
 def test_redact_hides_secrets_and_nothing_else() -> None:
     assert secrets.redact(DATA) == {
-        "motor_coordinator_config": {"api_key_config": {"enable_api_key": True, "valid_keys": ["********"] * 3, "header_name": "Authorization"}},
+        "motor_coordinator_config": {
+            "api_key_config": {"enable_api_key": True, "valid_keys": ["********"] * 3, "header_name": "Authorization"}
+        },
         "motor_common_env": {"HTTP_PROXY": "********", "HF_TOKEN": "", "URL": "http://proxy:80/a@b", "PIN_TOKEN": 5},
         "nested": [{"secret": {"deep": "********"}}],
     }

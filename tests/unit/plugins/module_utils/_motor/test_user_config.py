@@ -74,8 +74,18 @@ def test_a_separate_config() -> None:
     assert config.counts == {"prefill": 2, "decode": 1}
     assert config.pods_per_instance == {"prefill": 1, "decode": 2}
     assert config.npus_per_pod == {"prefill": 16, "decode": 16}
-    assert (config.namespace, config.deploy_mode, config.backend, config.hybrid) == ("mindie-a", "infer_service_set", "infer_service_set", False)
-    assert (config.engine_type, config.base_name, config.hardware_type, config.image) == ("vllm", "vllm", "800I_A3", "registry.example/motor:1")
+    assert (config.namespace, config.deploy_mode, config.backend, config.hybrid) == (
+        "mindie-a",
+        "infer_service_set",
+        "infer_service_set",
+        False,
+    )
+    assert (config.engine_type, config.base_name, config.hardware_type, config.image) == (
+        "vllm",
+        "vllm",
+        "800I_A3",
+        "registry.example/motor:1",
+    )
     assert config.weight_mount_path is None
     assert config.data == SEPARATE
     assert json.loads(config.text) == SEPARATE
@@ -89,7 +99,11 @@ def test_a_hybrid_config() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "backend", "scalable"),
-    [("infer_service_set", "infer_service_set", True), ("multi_deployment", "deployments", True), ("single_container", "deployments", False)],
+    [
+        ("infer_service_set", "infer_service_set", True),
+        ("multi_deployment", "deployments", True),
+        ("single_container", "deployments", False),
+    ],
 )
 def test_deploy_modes(mode: str, backend: str, scalable: bool) -> None:
     config = parse(changed(SEPARATE, {"deploy_mode": mode}))
@@ -106,12 +120,21 @@ ACCEPTED: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (SEPARATE, {"single_p_instance_pod_num": REMOVE}),
     (
         SEPARATE,
-        {"deploy_mode": "multi_deployment", "hardware_type": "800I_A2", "p_pod_npu_num": 8, "d_pod_npu_num": 8, "single_d_instance_pod_num": REMOVE},
+        {
+            "deploy_mode": "multi_deployment",
+            "hardware_type": "800I_A2",
+            "p_pod_npu_num": 8,
+            "d_pod_npu_num": 8,
+            "single_d_instance_pod_num": REMOVE,
+        },
     ),
     (SEPARATE, {"e_instances_num": 0}),
     (SEPARATE, {"/motor_controller_config": None, "deploy_mode": None, "weight_mount_path": None}),
     (SEPARATE, {"/motor_controller_config": {"standby_config": {}}}),
-    (SEPARATE, {"/motor_controller_config": {"standby_config": {"enable_master_standby": True}, "logging_config": {"host_log_dir": "/var/log/x"}}}),
+    (
+        SEPARATE,
+        {"/motor_controller_config": {"standby_config": {"enable_master_standby": True}, "logging_config": {"host_log_dir": "/var/log/x"}}},
+    ),
     (SEPARATE, {"/motor_engine_prefill_config": REMOVE, "/motor_engine_decode_config": REMOVE}),
     (SEPARATE, {"job_id": "a" * 63}),
     (SEPARATE, {"job_id": "a" * 50, "deploy_mode": "multi_deployment"}),
@@ -119,7 +142,10 @@ ACCEPTED: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (SEPARATE, {"/kv_cache_pool_config": {}}),
     (
         SEPARATE,
-        {"/kv_cache_pool_config": {"eviction_high_watermark_ratio": 0.9, "eviction_ratio": 0.1, "port": 50088}, "/motor_engine_prefill_config": POOL},
+        {
+            "/kv_cache_pool_config": {"eviction_high_watermark_ratio": 0.9, "eviction_ratio": 0.1, "port": 50088},
+            "/motor_engine_prefill_config": POOL,
+        },
     ),
     (SEPARATE, {"/kv_cache_store_config": {"backend": "memcache"}}),
     (SEPARATE, {"/kv_cache_store_config": {"backend": "memcache"}, "/kv_cache_pool_config": {}, "/motor_engine_prefill_config": POOL}),
@@ -222,7 +248,12 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
     (SEPARATE, {"hardware_type": 800}, "hardware_type", "800 is no string"),
     (SEPARATE, {"deploy_mode": "helm"}, "deploy_mode", "write one of infer_service_set, multi_deployment, single_container"),
     (SEPARATE, {"deploy_mode": True}, "deploy_mode", "true is no string"),
-    (SEPARATE, {"hardware_type": "800I_A2"}, "p_pod_npu_num", "a 800I_A2 server has 8 NPUs, so a pod with 16 fits nowhere: write at most 8"),
+    (
+        SEPARATE,
+        {"hardware_type": "800I_A2"},
+        "p_pod_npu_num",
+        "a 800I_A2 server has 8 NPUs, so a pod with 16 fits nowhere: write at most 8",
+    ),
     (SEPARATE, {"d_pod_npu_num": 17}, "d_pod_npu_num", "a 800I_A3 server has 16 NPUs"),
     (SEPARATE, {"d_pod_npu_num": REMOVE}, "d_pod_npu_num", "missing: write the number of NPUs of each pod"),
     (SEPARATE, {"d_pod_npu_num": "16"}, "d_pod_npu_num", '"16" is a string'),
@@ -259,7 +290,12 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
         "/motor_controller_config.logging_config.host_log_dir",
         "absolute",
     ),
-    (SEPARATE, {"/motor_engine_prefill_config.engine_type": "tgi"}, "/motor_engine_prefill_config.engine_type", "one of vllm, mindie-llm, sglang"),
+    (
+        SEPARATE,
+        {"/motor_engine_prefill_config.engine_type": "tgi"},
+        "/motor_engine_prefill_config.engine_type",
+        "one of vllm, mindie-llm, sglang",
+    ),
     (SEPARATE, {"/motor_engine_decode_config.engine_type": 1}, "/motor_engine_decode_config.engine_type", "no string"),
     (SEPARATE, {"/motor_engine_prefill_config.engine_config": []}, "/motor_engine_prefill_config.engine_config", "no object"),
     (
@@ -291,14 +327,24 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
     (SEPARATE, {"storage": [{}]}, "storage[0].type", "missing"),
     (SEPARATE, {"storage": [{"type": "cephfs"}]}, "storage[0].type", "one of pvc, nfs, hostpath"),
     (SEPARATE, {"storage": [{"type": "pvc"}]}, "storage[0].storage_class_name", "missing"),
-    (SEPARATE, {"storage": [{"type": "pvc", "storage_class_name": "s", "claim_name": "c"}]}, "storage[0].claim_name", "remove claim_name or"),
+    (
+        SEPARATE,
+        {"storage": [{"type": "pvc", "storage_class_name": "s", "claim_name": "c"}]},
+        "storage[0].claim_name",
+        "remove claim_name or",
+    ),
     (SEPARATE, {"storage": [{"type": "pvc", "storage_class_name": "s", "size": "200"}]}, "storage[0].size", "no size with a unit"),
     (SEPARATE, {"storage": [{"type": "pvc", "storage_class_name": "s", "access_mode": "RWX"}]}, "storage[0].access_mode", "ReadWriteMany"),
     (SEPARATE, {"storage": {"type": "nfs", "path": "/e"}}, "storage.server", "missing"),
     (SEPARATE, {"storage": {"type": "nfs", "server": "s"}}, "storage.path", "missing"),
     (SEPARATE, {"storage": {"type": "nfs", "server": "s", "path": "e"}}, "storage.path", "no absolute path"),
     (SEPARATE, {"storage": [{"type": "hostpath"}]}, "storage[0].path", "missing"),
-    (SEPARATE, {"storage": [{"type": "hostpath", "path": "/h", "host_path_type": "Dir"}]}, "storage[0].host_path_type", "DirectoryOrCreate"),
+    (
+        SEPARATE,
+        {"storage": [{"type": "hostpath", "path": "/h", "host_path_type": "Dir"}]},
+        "storage[0].host_path_type",
+        "DirectoryOrCreate",
+    ),
     (SEPARATE, {"storage": [{"type": "hostpath", "path": "/h", "read_only": "true"}]}, "storage[0].read_only", "neither true nor false"),
     (SEPARATE, {"storage": [{"type": "hostpath", "path": "/h", "enable": 1}]}, "storage[0].enable", "neither true nor false"),
     (SEPARATE, {"storage": [{"type": "hostpath", "path": "/h", "mount_path": "x"}]}, "storage[0].mount_path", "no absolute path"),
@@ -412,13 +458,21 @@ def test_override_refuses_a_place_in_something_else() -> None:
 PARALLEL = "/motor_engine_prefill_config.model_config.parallel_config"
 NPUS = f"{DEPLOY}.p_pod_npu_num"
 DOUBTS: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
-    (SEPARATE, {"/motor_engine_decode_config": {"engine_type": "vllm", "engine_config": {"data_parallel_size": 2, "tensor_parallel_size": 16}}}, []),
+    (
+        SEPARATE,
+        {"/motor_engine_decode_config": {"engine_type": "vllm", "engine_config": {"data_parallel_size": 2, "tensor_parallel_size": 16}}},
+        [],
+    ),
     (SEPARATE, {PARALLEL: {"dp_size": 1, "tp_size": 2, "world_size": 4}}, []),
     (SEPARATE, {PARALLEL: {"dp_size": 2, "tp_size": 16}}, [f"{NPUS}: 1 pods with 16 NPUs offer 1 endpoints, but dp is 2"]),
     (SEPARATE, {PARALLEL: {"tp_size": 16, "pp_size": 2}}, [f"{NPUS}: tp 16 x pp 2 needs 32 NPUs in each pod, not 16"]),
     (SEPARATE, {PARALLEL: {"tp_size": 64}, "/motor_engine_prefill_config.engine_config": {"tensor-parallel-size": 16}}, []),
     (SEPARATE, {PARALLEL: {"tp_size": "x"}}, []),
-    (SEPARATE, {PARALLEL: {"tp_size": 32}, "/motor_engine_prefill_config.enable_multi_endpoints": False}, [f"{NPUS}: world_size 32 with 16"]),
+    (
+        SEPARATE,
+        {PARALLEL: {"tp_size": 32}, "/motor_engine_prefill_config.enable_multi_endpoints": False},
+        [f"{NPUS}: world_size 32 with 16"],
+    ),
     (SEPARATE, {PARALLEL: {"tp_size": 32, "world_size": 16}, "/motor_engine_prefill_config.enable_multi_endpoints": False}, []),
     (SEPARATE, {"single_p_instance_pod_num": REMOVE}, [f"{DEPLOY}.single_p_instance_pod_num: missing"]),
     (
