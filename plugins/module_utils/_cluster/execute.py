@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from .._motor.errors import MotorError
 from .._motor.plan import GONE, NO_PODS, Plan, Step, Write
 from .._motor.record import with_applied
 from .._motor.state import Snapshot
-from .api import Api
+from .api import Api, ApiError
 from .lock import Contender, Lock
 from .watch import Watch
 
@@ -87,16 +88,18 @@ def intent(plan: Plan, settings: Settings) -> dict[str, Any]:
 
 def _locked(api: Api, lock: Lock, plan: Plan, snapshot: Snapshot, settings: Settings) -> tuple[Plan, Snapshot]:
     execution = Execution(api, lock, settings, snapshot, plan)
-    done = False
     try:
         after = execution.run()
-        done = True
+    except BaseException:
+        with contextlib.suppress(ApiError):  # what went wrong before matters more; an unreleased lock runs out by itself
+            lock.release(done=False)
+        raise
     finally:
         execution.close()
-        if done and plan.removes:
-            lock.remove()
-        else:
-            lock.release(done=done)
+    if plan.removes:
+        lock.remove()
+    else:
+        lock.release(done=True)
     return plan, after
 
 

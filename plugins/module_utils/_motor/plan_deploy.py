@@ -39,7 +39,8 @@ def plan_deploy(
     changes = baseline.compare(stored.data, config.data)
     refuse_restart(snapshot, changes)
     state = service_state(snapshot)
-    wanted = {**config.counts, **{role: len(state.live(role)) for role in state.owners if role in config.counts}}
+    wanted = _engine_counts(config)
+    wanted.update({role: len(state.live(role)) for role in state.owners if role in wanted})
     data = _data(snapshot, config, rendered, changed=bool(changes.counts or changes.updatable))
     updates = _converge(snapshot, rendered) if rendered else ()
     steps: list[Step] = []

@@ -1,0 +1,266 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans: what is removed and created, in which order, what is refused, and what is recorded last."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import counts, guard, record
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError, Refused
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_config import plan_update
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_remove import plan_remove
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_scale import plan_scale
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import service_state
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.user_config import with_counts
+from hypothesis import given
+from hypothesis import strategies as st
+
+from . import services
+
+INDEXES = st.sets(st.integers(0, 20), max_size=16)
+
+
+def writes(plan: Any) -> list[tuple[str, str]]:
+    return [(write.verb, write.name) for step in plan.steps for write in step.writes]
+
+
+@given(live=INDEXES, wanted=st.integers(1, 16))
+def test_scaling_reaches_the_wanted_count_and_keeps_what_it_can(live: set[int], wanted: int) -> None:
+    config = services.user_config()
+    state = service_state(services.snapshot(config, [("prefill", index) for index in live]))
+    change = counts.change(state, {"prefill": wanted})
+    removed, added = set(change.remove.get("prefill", ())), set(change.add.get("prefill", ()))
+    assert len((live - removed) | added) == wanted
+    assert not (removed and added)
+    assert removed <= live and not added & live
+    assert all(gone > kept for gone in removed for kept in live - removed), "the highest indexes go"
+    assert all(index < wanted for index in added), "the lowest free indexes come"
+
+
+def test_shrink_before_grow() -> None:
+    config = services.user_config(prefill=3, decode=1)
+    plan = plan_scale(services.snapshot(config, services.running(prefill=3, decode=1)), config, {"prefill": 1, "decode": 2})
+    assert writes(plan) == [("delete", "vllm-p2"), ("delete", "vllm-p1"), ("create", "vllm-d1")]
+    assert plan.steps[0].until == "gone" and plan.steps[0].always
+
+
+def test_grow_decode_before_prefill() -> None:
+    config = services.user_config(prefill=1, decode=1)
+    plan = plan_scale(services.snapshot(config, services.running(prefill=1, decode=1)), config, {"prefill": 2, "decode": 2})
+    assert [step.title for step in plan.steps] == ["create decode instances", "create prefill instances"]
+
+
+def test_an_instance_that_is_still_stopping_is_waited_for_before_growing() -> None:
+    config = services.user_config(prefill=1)
+    shot = services.snapshot(config, services.running(prefill=1, decode=1))
+    shot = shot.with_object(services.deployment("prefill", 1, deleting=True))
+    plan = plan_scale(shot, config, {"prefill": 2, "decode": 1})
+    assert [(step.title, step.until) for step in plan.steps][0] == ("wait for instances that are still stopping", "gone")
+    assert writes(plan) == [("create", "vllm-p1")]
+
+
+def test_a_new_instance_is_its_sibling_under_another_name() -> None:
+    config = services.user_config(prefill=1)
+    shot = services.snapshot(config, services.running(prefill=1, decode=1))
+    created = plan_scale(shot, config, {"prefill": 2, "decode": 1}).steps[0].writes[0].body
+    sibling = services.deployment("prefill", 0)
+    text = json.dumps(created["spec"])
+    assert json.loads(text.replace("vllm-p1", "vllm-p0").replace("-p1-", "-p0-")) == sibling["spec"]
+    assert created["metadata"]["labels"]["job-name"] == f"{services.NAMESPACE}-p1-0123abcd"
+    assert "uid" not in created["metadata"] and "annotations" not in created["metadata"] and "status" not in created
+
+
+def test_growing_without_a_sibling_is_refused() -> None:
+    config = services.user_config(prefill=1)
+    with pytest.raises(Refused) as refused:
+        plan_scale(services.snapshot(config, [("decode", 0)]), config, {"prefill": 1, "decode": 1})
+    assert refused.value.reason == "NoSibling"
+
+
+def test_nothing_to_do_is_an_empty_plan() -> None:
+    config = services.user_config()
+    plan = plan_scale(services.snapshot(config, services.running(prefill=2, decode=1)), config, {"prefill": 2, "decode": 1})
+    assert plan.empty and plan.actions() == []
+
+
+def test_counts_already_live_are_still_recorded() -> None:
+    config = services.user_config(prefill=2)
+    plan = plan_scale(services.snapshot(config, services.running(prefill=4, decode=1)), config, {"prefill": 4, "decode": 1})
+    assert not plan.steps and plan.record
+    assert json.loads(plan.data["user_config.json"])["motor_deploy_config"]["p_instances_num"] == 4
+
+
+def test_only_counts_change_when_scaling() -> None:
+    config = services.user_config()
+    other = services.user_config(prefill=4, motor_controller_config={"logging_config": {"log_level": "DEBUG"}})
+    with pytest.raises(Refused) as refused:
+        plan_scale(services.snapshot(config, services.running(prefill=2, decode=1)), config, other.counts, other)
+    assert refused.value.reason == "OtherChanges"
+    assert refused.value.paths == ("motor_controller_config.logging_config.log_level",)
+
+
+def test_scaling_by_counts_keeps_every_other_byte() -> None:
+    config = services.user_config()
+    plan = plan_scale(services.snapshot(config, services.running(prefill=2, decode=1)), config, {"prefill": 3, "decode": 1})
+    assert plan.data["user_config.json"] == config.text.replace('"p_instances_num": 2', '"p_instances_num": 3')
+
+
+@pytest.mark.parametrize(
+    ("wanted", "path"),
+    [({"prefill": 2}, "decode"), ({"prefill": 2, "decode": 1, "union": 1}, "union")],
+    ids=["missing", "unknown"],
+)
+def test_a_missing_count_is_never_guessed(wanted: dict[str, int], path: str) -> None:
+    config = services.user_config()
+    with pytest.raises(InputError) as error:
+        plan_scale(services.snapshot(config, services.running(prefill=2, decode=1)), config, wanted)
+    assert error.value.path == path
+
+
+def autoscaler(target: str) -> dict[str, Any]:
+    return {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "by-load"}, "spec": {"scaleTargetRef": {"name": target}}}
+
+
+def test_an_autoscalers_count_is_its_own() -> None:
+    config = services.user_config()
+    shot = services.snapshot(config, services.running(prefill=2, decode=1), autoscalers=(autoscaler("vllm-p0"),))
+    with pytest.raises(Refused) as refused:
+        plan_scale(shot, config, {"prefill": 3, "decode": 1})
+    assert refused.value.reason == "CountOwned" and "by-load" in str(refused.value)
+    assert plan_scale(shot, config, {"decode": 2}).counts == {"prefill": 2, "decode": 2}
+
+
+def test_single_container_is_not_scalable() -> None:
+    config = services.user_config(deploy_mode="single_container")
+    with pytest.raises(Refused) as refused:
+        plan_scale(services.snapshot(config, []), config, {"prefill": 2, "decode": 1})
+    assert refused.value.reason == "NotScalable"
+
+
+def test_counts_of_an_infer_service_set_change_by_one_guarded_patch() -> None:
+    config = services.user_config(prefill=1, decode=1, deploy_mode="infer_service_set")
+    plan = plan_scale(services.set_snapshot(config, prefill=1, decode=1), config, {"prefill": 4, "decode": 2})
+    (write,) = [write for step in plan.steps for write in step.writes]
+    assert [item["op"] for item in write.body] == ["test", "test", "test", "replace", "test", "test", "replace"]
+    assert write.body[0] == {"op": "test", "path": "/metadata/uid", "value": "iss"}
+    assert {"op": "replace", "path": "/spec/template/roles/1/replicas", "value": 4} in write.body
+
+
+def test_an_infer_service_set_shrinks_before_it_grows() -> None:
+    config = services.user_config(prefill=3, decode=1, deploy_mode="infer_service_set")
+    plan = plan_scale(services.set_snapshot(config, prefill=3, decode=1), config, {"prefill": 1, "decode": 2})
+    assert [(step.writes[0].why, step.until, step.always) for step in plan.steps] == [("prefill 3 -> 1", "gone", True), ("decode 1 -> 2", "", False)]
+
+
+def test_a_role_that_the_set_lacks_cannot_grow() -> None:
+    config = services.user_config(deploy_mode="infer_service_set")
+    shot = services.set_snapshot(config, prefill=2)
+    with pytest.raises(Refused) as refused:
+        plan_scale(shot, config, {"prefill": 2, "decode": 1})
+    assert refused.value.reason == "NoSuchRole"
+
+
+def lease(verb: str, run: str = "run-2") -> dict[str, Any]:
+    intent = {"verb": verb, "run": run, "started": "2026-01-01T00:00:00Z", "by": "me"}
+    return {"metadata": {"annotations": {record.INTENT_ANNOTATION: json.dumps(intent)}}, "spec": {}}
+
+
+@pytest.mark.parametrize(("verb", "goes_on"), [("scale", True), ("deploy", False), ("update_config", False), ("remove", False)])
+def test_only_the_verb_of_the_intent_goes_on(verb: str, goes_on: bool) -> None:
+    config = services.user_config()
+    shot = services.snapshot(config, services.running(prefill=1, decode=1), lease=lease(verb))
+    if goes_on:
+        assert plan_scale(shot, config, {"prefill": 2, "decode": 1}).steps
+    else:
+        with pytest.raises(Refused) as refused:
+            plan_scale(shot, config, {"prefill": 2, "decode": 1})
+        assert refused.value.reason == "Unfinished" and verb in str(refused.value)
+
+
+def test_an_intent_that_was_recorded_is_done_with() -> None:
+    config = services.user_config()
+    shot = services.snapshot(config, services.running(prefill=2, decode=1), lease=lease("update_config", run="run-1"))
+    assert guard.unfinished_verb(shot) is None
+
+
+def test_data_that_differ_from_the_record_are_an_unfinished_deployment() -> None:
+    config = services.user_config()
+    shot = services.snapshot(config, services.running(prefill=2, decode=1))
+    shot.config_map["data"]["boot.sh"] += "exit 1\n"
+    with pytest.raises(Refused) as refused:
+        plan_update(shot, config, config)
+    assert refused.value.reason == "Unfinished"
+
+
+def test_no_motor_config_is_no_service() -> None:
+    config = services.user_config()
+    with pytest.raises(Refused) as refused:
+        plan_update(services.snapshot(config, [], config_map=None), config, config)
+    assert refused.value.reason == "NotDeployed"
+
+
+def test_an_updatable_key_is_stored_and_recorded_in_one_write() -> None:
+    config = services.user_config()
+    new = services.user_config(motor_controller_config={"logging_config": {"log_level": "DEBUG"}})
+    plan = plan_update(services.snapshot(config, services.running(prefill=2, decode=1)), config, new)
+    assert not plan.steps and plan.record and plan.data["user_config.json"] == new.text
+    assert plan.actions()[0]["why"] == "update motor_controller_config.logging_config.log_level"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"prefill": 3}, "CountsDiffer"),
+        ({"deploy_mode": "infer_service_set"}, "NotAllowed"),
+        ({"version": "v3"}, "RestartNeeded"),
+    ],
+)
+def test_updating_refuses_everything_else(change: dict[str, Any], reason: str) -> None:
+    config, new = services.user_config(), services.user_config(**change)
+    with pytest.raises(Refused) as refused:
+        plan_update(services.snapshot(config, services.running(prefill=2, decode=1)), config, new)
+    assert refused.value.reason == reason and refused.value.paths
+
+
+def test_removing_ends_workloads_first_and_motor_config_last() -> None:
+    config = services.user_config()
+    shot = services.snapshot(config, services.running(prefill=1, decode=1))
+    for kind, name, labels in (
+        ("Service", "mindie-motor-coordinator-infer", {}),
+        ("Service", "unrelated", {}),
+        ("PersistentVolumeClaim", "weights", {"app.kubernetes.io/part-of": "mindie-motor"}),
+        ("ClusterRole", "ours", {"app.kubernetes.io/part-of": "mindie-motor"}),
+        ("ClusterRole", "mindie-controller-role", {}),
+    ):
+        shot = shot.with_object({"kind": kind, "metadata": {"name": name, "uid": name, "labels": labels}})
+    plan = plan_remove(shot, claims=False)
+    assert [{name for _verb, name in [(w.verb, w.name) for w in step.writes]} for step in plan.steps] == [
+        {"vllm-p0", "vllm-d0"},
+        {"mindie-motor-coordinator-infer", "ours"},
+        {"motor-config"},
+    ]
+    assert plan.steps[0].until == "no_pods"
+    with_claims = plan_remove(shot, claims=True)
+    assert ("delete", "weights") in writes(with_claims)
+
+
+def test_removing_a_service_that_is_not_there_is_an_empty_plan() -> None:
+    config = services.user_config()
+    assert plan_remove(services.snapshot(config, [], config_map=None, pods=()), claims=True).empty
+
+
+def test_removing_leaves_objects_that_another_object_owns() -> None:
+    config = services.user_config(deploy_mode="infer_service_set")
+    owned = {"kind": "Service", "metadata": {"name": "mindie-motor-x", "uid": "s", "ownerReferences": [{"kind": "InstanceSet"}]}}
+    plan = plan_remove(services.set_snapshot(config, prefill=1, decode=1).with_object(owned), claims=False)
+    assert writes(plan) == [("delete", "vllm"), ("delete", "motor-config")]
+    assert plan.steps[0].writes[0].propagation == "Foreground"
+
+
+def test_with_counts_agrees_with_the_plan() -> None:
+    config = services.user_config()
+    assert with_counts(config, {"prefill": 5, "decode": 1}).counts == {"prefill": 5, "decode": 1}
