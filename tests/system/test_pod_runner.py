@@ -269,7 +269,7 @@ def test_connect_of_the_tcp_listener_knows_pods_only(cluster: Cluster, client: K
         urllib.request.build_opener(proxy).open("https://203.0.113.7/", timeout=5)
     address = (client.get(PODS, NAMESPACE, "one") or {})["status"]["podIP"]
     # The program speaks no TLS: that the handshake fails shows that the tunnel stands.
-    with pytest.raises(urllib.error.URLError, match="SSL|EOF|wrong version"):
+    with pytest.raises(urllib.error.URLError, match=r"SSL|EOF|wrong version"):
         urllib.request.build_opener(proxy).open(f"https://{address}:{PORT}/", timeout=5)
 
 
