@@ -240,7 +240,7 @@ class Informer(threading.Thread):
             except KubeError as error:
                 if error.status not in (404, 410):
                     LOG.warning("watch of %s: %s", self.resource.plural, error)
-                self._stopped.wait(0.2)
+                self._stopped.wait(0.5 if error.status == 404 else 0.1)
             except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
                 LOG.debug("watch of %s broke: %s", self.resource.plural, error)
                 self._stopped.wait(0.2)

@@ -154,7 +154,7 @@ class InstanceSets:
         for index in range(parent["spec"]["replicas"]):
             if objects.gang_scheduled(parent):
                 group = objects.pod_group(parent, index)
-                if self._client.get(objects.POD_GROUPS, namespace, group["metadata"]["name"]) is None:
+                if self._view.pod_groups.get(namespace, group["metadata"]["name"]) is None:
                     self._create(objects.POD_GROUPS, group)
             service = objects.instance_service(parent, index)
             known = service is None or self._view.kube_services.get(namespace, service["metadata"]["name"])

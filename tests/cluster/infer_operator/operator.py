@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..kube_client import KubeClient, Obj, key_of
+from ..kube_client import Informer, KubeClient, Obj, key_of
 from . import objects
 from .instance_sets import InstanceSets
 from .nodes import NodeCleaner
@@ -30,12 +30,12 @@ class Operator:
         self.view.sets.handler = self._set_changed
         self.view.services.handler = self._service_changed
         self.view.instance_sets.handler = self._instance_set_changed
-        for informer in self.view.builtin():
+        for informer in (*self.view.builtin(), *self.view.optional()):
             informer.handler = self._object_changed
 
     def start(self) -> None:
         """Begin to watch, and to work once the built-in kinds are known."""
-        for informer in (*self.view.builtin(), *self.view.custom(), self._nodes.informer):
+        for informer in self._informers():
             informer.start()
         for informer in self.view.builtin():
             informer.synced.wait()
@@ -44,10 +44,13 @@ class Operator:
 
     def stop(self) -> None:
         """End the threads."""
-        for informer in (*self.view.builtin(), *self.view.custom(), self._nodes.informer):
+        for informer in self._informers():
             informer.stop()
         for worker in self._workers():
             worker.stop()
+
+    def _informers(self) -> tuple[Informer, ...]:
+        return *self.view.builtin(), *self.view.custom(), *self.view.optional(), self._nodes.informer
 
     def _workers(self) -> tuple[Worker, ...]:
         return (
@@ -89,7 +92,7 @@ class Operator:
                 self._queue_service(before["metadata"]["namespace"], name)
 
     def _object_changed(self, before: Obj | None, after: Obj | None) -> None:
-        """A workload, Service or autoscaler changed or went; a new one is no news for its InstanceSet."""
+        """A workload, Service, PodGroup or autoscaler changed or went; a new one is no news for its InstanceSet."""
         if before is None:
             return
         owners = before["metadata"].get("ownerReferences", [])

@@ -40,12 +40,17 @@ class View:
         self.stateful_sets = Informer(client, STATEFUL_SETS, selector=managed)
         self.kube_services = Informer(client, SERVICES, selector=managed)
         self.autoscalers = Informer(client, AUTOSCALERS, selector=objects.PREFIX + "scaling-owned-by")
-        self._pod_groups: bool | None = None
+        self.pod_groups = Informer(client, objects.POD_GROUPS, selector=managed)
+        self._pod_groups_served = False
         self._events: dict[tuple[str, str, str], tuple[str, int]] = {}
 
     def custom(self) -> tuple[Informer, ...]:
         """The kinds of MindCluster, which may be installed later."""
         return self.sets, self.services, self.instance_sets
+
+    def optional(self) -> tuple[Informer, ...]:
+        """The kinds of Volcano, which may be absent for good."""
+        return (self.pod_groups,)
 
     def builtin(self) -> tuple[Informer, ...]:
         """The kinds that each cluster has."""
@@ -62,13 +67,14 @@ class View:
 
     def pod_groups_served(self) -> bool:
         """Whether Volcano's PodGroup is installed; without it the operator refuses gang scheduling."""
-        if not self._pod_groups:
+        if not self._pod_groups_served:
             try:
                 self.client.request("GET", f"/apis/{objects.POD_GROUPS.api_version}")
-                self._pod_groups = True
-            except KubeError:
-                self._pod_groups = False
-        return self._pod_groups
+                self._pod_groups_served = True
+            except KubeError as error:
+                if error.status != 404:
+                    raise
+        return self._pod_groups_served
 
     def write_status(self, resource: Resource, obj: Obj, new: Obj) -> None:
         """Write a status unless it is what the object has."""
