@@ -110,7 +110,7 @@ class FaultProxy:
         self._to_server = ssl.create_default_context(cafile=str(cluster.ca_file))
 
     def __enter__(self) -> Self:
-        authority = certificates.Authority.new("fault-proxy")
+        authority = certificates.Authority.new("authority-of-the-proxy")
         context = self._own_certificate(authority)
         self._thread.start()
         self._server = asyncio.run_coroutine_threadsafe(self._listen(context), self._loop).result(10)
