@@ -185,8 +185,8 @@ class FaultProxy:
                     upstream = await asyncio.open_connection(*self._target, ssl=self._to_server, limit=LONGEST_HEAD)
                 if not await self._exchange(request, raw + body, upstream, writer):
                     return
-        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
-            pass  # one side went away: so does the other
+        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError, asyncio.CancelledError):
+            pass  # one side (or the proxy) goes away: so does the other
         finally:
             for side in (writer, upstream[1] if upstream else None):
                 if side:
