@@ -10,6 +10,7 @@ client of its own in ``plugins/module_utils/_cluster``; tests that use this one 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import logging
 import threading
@@ -166,20 +167,24 @@ class KubeClient:
             raise
         return True
 
-    def watch(self, resource: Resource, namespace: str, version: str, **query: str) -> Iterator[Obj]:
-        """Yield watch events until the server ends the stream (five minutes) or the connection breaks."""
+    def open_watch(self, resource: Resource, namespace: str, version: str, **query: str) -> urllib3.BaseHTTPResponse:
+        """Start a watch of five minutes. Its answer is for `read_watch`; `shutdown()` ends it from another thread."""
         query = {**query, "watch": "1", "resourceVersion": version, "timeoutSeconds": "300"}
         path = f"{resource.path(namespace)}?{urlencode(query)}"
         timeout = urllib3.Timeout(connect=5.0, read=330.0)
-        answer = self._send("GET", path, None, "", preload_content=False, timeout=timeout)
-        rest = b""
-        try:
-            for chunk in answer.stream(65536, decode_content=True):
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    yield json.loads(line)
-        finally:
-            answer.close()
+        return self._send("GET", path, None, "", preload_content=False, timeout=timeout)
+
+
+def read_watch(answer: urllib3.BaseHTTPResponse) -> Iterator[Obj]:
+    """Yield watch events until the server ends the stream or the connection breaks."""
+    rest = b""
+    try:
+        for chunk in answer.stream(65536, decode_content=True):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
+    finally:
+        answer.close()
 
 
 def key_of(obj: Obj) -> Key:
@@ -217,6 +222,7 @@ class Informer(threading.Thread):
         self._store: dict[Key, Obj] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
+        self._answer: urllib3.BaseHTTPResponse | None = None
 
     def get(self, namespace: str, name: str) -> Obj | None:
         """The known state of one object."""
@@ -229,8 +235,12 @@ class Informer(threading.Thread):
             return list(self._store.values())
 
     def stop(self) -> None:
-        """No handler is called after the event in progress. The thread ends with its connection."""
+        """End the watch. No handler is called after the event in progress."""
         self._stopped.set()
+        if self._answer is not None:
+            # The thread may be ending the connection itself at this moment.
+            with contextlib.suppress(OSError, ValueError, RuntimeError):
+                self._answer.shutdown()
 
     def run(self) -> None:
         """List and watch for ever; a broken connection is no reason to end."""
@@ -257,7 +267,8 @@ class Informer(threading.Thread):
 
     def _follow(self, version: str) -> None:
         while not self._stopped.is_set():
-            for event in self.client.watch(self.resource, self.namespace, version, **self.query):
+            self._answer = self.client.open_watch(self.resource, self.namespace, version, **self.query)
+            for event in () if self._stopped.is_set() else read_watch(self._answer):
                 obj = event["object"]
                 if event["type"] == "ERROR":
                     raise KubeError("WATCH", self.resource.plural, int(obj.get("code", 500)), json.dumps(obj))

@@ -1,20 +1,18 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The stand-in for the Infer Operator does what the real one was seen to do.
+"""The stand-in for the Infer Operator does what the real one was seen to do: objects, scaling, failures, deletion.
 
 Each test reproduces one row of what was measured with the real operator on a real control plane: f1 and f2 objects and
-scaling, f3 failures and deletion, g autoscaling, k validation and priorities, m instances that come and go. Orders and
-final states are asserted; times are not, but for what must not be seen before something else.
+scaling, f3 failures and deletion. Orders and final states are asserted; times are not, but for what must not be seen
+before something else.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -28,18 +26,14 @@ from tests.cluster.kube_client import (
     PODS,
     SERVICES,
     STATEFUL_SETS,
-    Informer,
     KubeClient,
     KubeError,
     Obj,
-    Resource,
     wait_for,
 )
+from tests.support.infer_services import NPU, Recorder, Service, labels_of, owner_of, prepared, role
 
-NUMBERS = itertools.count(1)
-NPU = "huawei.com/Ascend910"
-AUTOSCALERS = Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
-POD_GROUPS = objects.POD_GROUPS
+HTTP = {"ports": [{"port": 1026, "targetPort": 1026}], "selector": {"app": "controller"}}
 
 
 @pytest.fixture(scope="module")
@@ -53,139 +47,12 @@ def client(cluster: Cluster) -> KubeClient:
     return KubeClient.from_kubeconfig(cluster.kubeconfig)
 
 
-def role(name: str, replicas: int | None, *, kind: str = "StatefulSet", npus: int = 0, **more: Any) -> Obj:
-    """A role of an InferServiceSet. Other keywords are fields of the role; ``annotations`` are those of its pods."""
-    resources = {"requests": {NPU: npus}, "limits": {NPU: npus}} if npus else {}
-    container = {"name": "main", "image": "registry.example/motor:1", "resources": resources}
-    template = {
-        "metadata": {"labels": {"app": name}, "annotations": more.pop("annotations", {})},
-        "spec": {"terminationGracePeriodSeconds": 1, "containers": [container]},
-    }
-    spec = {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template}
-    body: Obj = {"name": name, "workload": {"apiVersion": "apps/v1", "kind": kind}, "spec": spec, **more}
-    if replicas is not None:
-        body["replicas"] = replicas
-    return body
-
-
-class Service:
-    """One InferServiceSet ``vllm`` in a namespace of its own."""
-
-    def __init__(self, client: KubeClient) -> None:
-        self.client = client
-        self.namespace = f"iss-{next(NUMBERS)}"
-        namespaces = Resource("v1", "Namespace", "namespaces", namespaced=False)
-        client.create(namespaces, {"metadata": {"name": self.namespace}})
-
-    def create(self, *roles: Obj, replicas: int = 1, strategy: str = "", **annotations: str) -> Obj:
-        template: Obj = {"roles": list(roles)}
-        if strategy:
-            template["schedulingStrategy"] = {"type": strategy}
-        body = {
-            "apiVersion": objects.GROUP_VERSION,
-            "kind": "InferServiceSet",
-            "metadata": {"name": "vllm", "namespace": self.namespace, "annotations": annotations},
-            "spec": {"replicas": replicas, "template": template},
-        }
-        return self.client.create(objects.INFER_SERVICE_SETS, body)
-
-    def patch(self, path: str, value: Any, op: str = "replace") -> Obj:
-        """A JSON patch of a field of the first role (or of ``roles/N/...``)."""
-        where = path if path.startswith("roles/") else f"roles/0/{path}"
-        patch = [{"op": op, "path": f"/spec/template/{where}", "value": value}]
-        return self.client.patch(objects.INFER_SERVICE_SETS, self.namespace, "vllm", patch)
-
-    def scale(self, replicas: int) -> None:
-        self.patch("replicas", replicas)
-
-    def get(self, resource: Resource, name: str) -> Obj | None:
-        return self.client.get(resource, self.namespace, name)
-
-    def all(self, resource: Resource) -> dict[str, Obj]:
-        return {row["metadata"]["name"]: row for row in self.client.list(resource, self.namespace)["items"]}
-
-    def complete(self, name: str, wanted: int) -> bool:
-        """The one condition that tells the truth about scaling, checked on an InstanceSet."""
-        found = self.get(objects.INSTANCE_SETS, name)
-        if found is None:
-            return False
-        status = found.get("status", {})
-        counts = {found["spec"].get("replicas"), status.get("replicas"), status.get("readyReplicas")}
-        return status.get("observedGeneration") == found["metadata"]["generation"] and counts == {wanted}
-
-    def wait_complete(self, wanted: int, role_name: str = "prefill", timeout: float = 20.0) -> None:
-        wait_for(lambda: self.complete(f"vllm-0-{role_name}", wanted), timeout, f"{wanted} instances of {role_name}")
-
-    def events(self, reason: str) -> list[Obj]:
-        return [row for row in self.all(EVENTS).values() if row["reason"] == reason]
-
-
 @pytest.fixture
 def service(client: KubeClient) -> Iterator[Service]:
     made = Service(client)
     yield made
     with contextlib.suppress(KubeError):
         client.delete(objects.INFER_SERVICE_SETS, made.namespace, "vllm")
-
-
-class Recorder:
-    """The order of changes of several kinds, as a client that watches sees them."""
-
-    def __init__(self, service: Service, *resources: Resource) -> None:
-        self.rows: list[tuple[str, str, Obj | None]] = []
-        self.informers = [Informer(service.client, row, self._of(row), namespace=service.namespace) for row in resources]
-
-    def _of(self, resource: Resource) -> Callable[[Obj | None, Obj | None], None]:
-        def changed(before: Obj | None, after: Obj | None) -> None:
-            name = (after or before or {})["metadata"]["name"]
-            self.rows.append((resource.kind, name, after))
-
-        return changed
-
-    def __enter__(self) -> Recorder:
-        for informer in self.informers:
-            informer.start()
-        for informer in self.informers:
-            assert informer.synced.wait(10)
-        self.rows.clear()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for informer in self.informers:
-            informer.stop()
-
-    def first(self, fits: Callable[[str, str, Obj | None], bool]) -> int:
-        """The resource version, which orders the changes of all kinds, of the first state that fits."""
-        found = [int(obj["metadata"]["resourceVersion"]) for kind, name, obj in self.rows if obj and fits(kind, name, obj)]
-        assert found, "nothing of the kind was seen"
-        return min(found)
-
-    def at(self, version: int) -> Obj:
-        """The state with a resource version."""
-        return next(obj for *_, obj in self.rows if obj and obj["metadata"]["resourceVersion"] == str(version))
-
-    def gone(self, kind: str) -> list[str]:
-        """Names of deleted objects, in the order of deletion."""
-        return [name for row, name, obj in self.rows if row == kind and obj is None]
-
-
-def labels_of(obj: Obj) -> dict[str, str]:
-    """Labels without the operator's prefix."""
-    return {key.removeprefix(objects.PREFIX): value for key, value in obj["metadata"].get("labels", {}).items()}
-
-
-def owner_of(obj: Obj) -> tuple[str, str]:
-    (owner,) = obj["metadata"]["ownerReferences"]
-    assert owner["controller"] and owner["blockOwnerDeletion"]
-    return owner["kind"], owner["name"]
-
-
-def prepared(service: Service, replicas: int, **more: Any) -> None:
-    service.create(role("prefill", replicas, **more))
-    service.wait_complete(replicas, timeout=30)
-
-
-HTTP = {"ports": [{"port": 1026, "targetPort": 1026}], "selector": {"app": "controller"}}
 
 
 def test_f1_objects_that_appear(service: Service) -> None:
@@ -399,7 +266,7 @@ def test_f2_scale_subresource_without_a_policy_is_reverted(service: Service, cli
 
     def reverted() -> bool:
         found = service.get(objects.INSTANCE_SETS, "vllm-0-prefill") or {}
-        return found["spec"]["replicas"] == 2 and found["metadata"]["generation"] == before + 2
+        return bool(found["spec"]["replicas"] == 2 and found["metadata"]["generation"] == before + 2)
 
     wait_for(reverted, 10, "spec.replicas is 2 again, two generations later")
     service.wait_complete(2)
@@ -457,170 +324,3 @@ def test_f3_foreground_deletion_leaves_nothing(service: Service, client: KubeCli
     wait_for(lambda: service.get(objects.INFER_SERVICE_SETS, "vllm") is None, 20, "the set is gone")
     for resource in (objects.INFER_SERVICES, objects.INSTANCE_SETS, STATEFUL_SETS, DEPLOYMENTS, SERVICES, PODS):
         assert service.all(resource) == {}, resource.kind
-
-
-def hpa(low: Any, high: Any) -> Obj:
-    metric = {
-        "type": "External",
-        "external": {
-            "metric": {"name": "num_requests_waiting"},
-            "target": {"type": "AverageValue", "averageValue": "5"},
-        },
-    }
-    return {"type": "HPA", "spec": {"minReplicas": low, "maxReplicas": high, "metrics": [metric]}}
-
-
-def test_g_policy_makes_an_autoscaler_and_the_count_of_the_role_no_longer_matters(service: Service) -> None:
-    prepared(service, 2)
-    service.patch("scalingPolicy", hpa(2, 4), op="add")
-    made: Obj = wait_for(lambda: service.get(AUTOSCALERS, "vllm-0-prefill-scaler"), 10, "an autoscaler")
-    target = {"apiVersion": objects.GROUP_VERSION, "kind": "InstanceSet", "name": "vllm-0-prefill"}
-    assert (made["spec"]["scaleTargetRef"], owner_of(made)) == (target, ("InstanceSet", "vllm-0-prefill"))
-    selector = made["spec"]["metrics"][0]["external"]["metric"]["selector"]["matchLabels"]
-    assert selector == {
-        objects.SERVICE_NAME: "vllm-0",
-        objects.SET_NAME: "vllm",
-        objects.PREFIX + "role-name": "prefill",
-    }
-    wanted = {"type": "HPA", "name": "vllm-0-prefill-scaler", "ready": True, "message": "HPA created successfully"}
-
-    def told() -> bool:
-        found = service.get(objects.INSTANCE_SETS, "vllm-0-prefill") or {}
-        return bool(found["status"].get("scalingResourceStatus") == wanted)
-
-    wait_for(told, 10, "scalingResourceStatus")
-
-    def scalable() -> bool:
-        """The autoscaler's controller finds the scale subresource and the selector of the InstanceSet's status."""
-        conditions = (service.get(AUTOSCALERS, "vllm-0-prefill-scaler") or {}).get("status", {}).get("conditions", [])
-        return any(row["type"] == "AbleToScale" and row["status"] == "True" for row in conditions)
-
-    wait_for(scalable, 20, "the autoscaler is able to scale")
-    service.scale(3)
-    time.sleep(1.5)
-    assert (service.get(objects.INSTANCE_SETS, "vllm-0-prefill") or {})["spec"]["replicas"] == 2
-    service.patch("scalingPolicy", None, op="remove")
-    wait_for(lambda: service.get(AUTOSCALERS, "vllm-0-prefill-scaler") is None, 10, "no autoscaler")
-    service.wait_complete(3)
-
-
-def test_g_count_follows_the_scale_subresource_under_a_policy(service: Service, client: KubeClient) -> None:
-    service.create(role("prefill", 1, scalingPolicy=hpa(1, 4)))
-    service.wait_complete(1)
-    body = {"spec": {"replicas": 3}}
-    client.patch(objects.INSTANCE_SETS, service.namespace, "vllm-0-prefill", body, subresource="scale")
-    service.wait_complete(3)
-
-
-def test_g_hand_edits_of_the_autoscaler_are_reverted(service: Service, client: KubeClient) -> None:
-    service.create(role("prefill", 1, scalingPolicy=hpa(1, 4)))
-    wait_for(lambda: service.get(AUTOSCALERS, "vllm-0-prefill-scaler"), 10, "an autoscaler")
-    client.patch(AUTOSCALERS, service.namespace, "vllm-0-prefill-scaler", {"spec": {"maxReplicas": 9}})
-
-    def reverted() -> bool:
-        return bool((service.get(AUTOSCALERS, "vllm-0-prefill-scaler") or {})["spec"]["maxReplicas"] == 4)
-
-    wait_for(reverted, 10, "maxReplicas is 4 again")
-
-
-@pytest.mark.parametrize(
-    ("policy", "message"),
-    [
-        ({"type": "KEDA", "spec": {}}, "unsupported scaling policy type: KEDA"),
-        (hpa("two", 4), "failed to unmarshal HPA spec"),
-    ],
-)
-def test_g_bad_policy_shows_in_the_status_alone(service: Service, policy: Obj, message: str) -> None:
-    service.create(role("prefill", 1, scalingPolicy=policy))
-    service.wait_complete(1)
-    found = (service.get(objects.INSTANCE_SETS, "vllm-0-prefill") or {})["status"]["scalingResourceStatus"]
-    assert found["message"].startswith(message) and not found.get("ready")
-    assert service.get(AUTOSCALERS, "vllm-0-prefill-scaler") is None
-
-
-def test_g_impossible_range_is_an_event_and_the_status_keeps_its_text(service: Service) -> None:
-    service.create(role("prefill", 1, scalingPolicy=hpa(1, 4)))
-    service.wait_complete(1)
-    service.patch("scalingPolicy", hpa(4, 2))
-    wait_for(lambda: service.events("ScalingResourceReconcileError"), 10, "a Warning event")
-    found = (service.get(objects.INSTANCE_SETS, "vllm-0-prefill") or {})["status"]["scalingResourceStatus"]
-    assert (found["ready"], found["message"]) == (True, "HPA created successfully")
-
-
-def test_k_strict_validation_names_each_unknown_field_without_a_write(service: Service, client: KubeClient) -> None:
-    body = {
-        "apiVersion": objects.GROUP_VERSION,
-        "kind": "InferServiceSet",
-        "metadata": {"name": "vllm", "namespace": service.namespace},
-        "spec": {"template": {"roles": [{"name": "prefill", "priorty": 1}], "schedulingStrategi": {}}},
-    }
-    path = objects.INFER_SERVICE_SETS.path(service.namespace) + "?dryRun=All&fieldValidation=Strict"
-    with pytest.raises(KubeError) as refused:
-        client.request("POST", path, body)
-    assert refused.value.status == 400
-    assert "priorty" in refused.value.message and "schedulingStrategi" in refused.value.message
-    assert service.get(objects.INFER_SERVICE_SETS, "vllm") is None
-
-
-def test_k_lower_priority_starts_when_the_higher_is_ready(service: Service) -> None:
-    decode = role("decode", 1, priority=1, annotations={"fake/ready-after": "2s"})
-    with Recorder(service, objects.INSTANCE_SETS, STATEFUL_SETS) as seen:
-        service.create(role("prefill", 1, priority=2), decode, strategy="Priority")
-        service.wait_complete(1, "prefill")
-    ready = seen.first(lambda kind, name, obj: name == "vllm-0-decode" and obj is not None and is_ready(obj))
-    assert ready < seen.first(lambda kind, name, obj: name == "vllm-0-prefill-0")
-    service.scale(2)
-    service.wait_complete(2, "prefill")
-
-
-def test_k_priority_33_is_never_started(service: Service) -> None:
-    service.create(role("prefill", 1, priority=33), role("decode", 1, priority=1), strategy="Priority")
-    service.wait_complete(1, "decode")
-    time.sleep(2.5)
-    assert set(service.all(STATEFUL_SETS)) == {"vllm-0-decode-0"}
-
-
-def test_k_set_of_65_has_no_child_and_no_status(service: Service) -> None:
-    service.create(role("prefill", 1), replicas=65)
-    time.sleep(1)
-    assert service.all(objects.INFER_SERVICES) == {}
-    assert "status" not in (service.get(objects.INFER_SERVICE_SETS, "vllm") or {})
-
-
-def test_k_role_without_a_count_is_an_event_of_its_instance_set(service: Service) -> None:
-    service.create(role("prefill", None))
-    wait_for(lambda: service.events("ValidateError"), 10, "a Warning event")
-    (event,) = service.events("ValidateError")
-    assert event["message"] == "jobSpec is not valid: replicas cannot be nil"
-    assert event["involvedObject"]["name"] == "vllm-0-prefill"
-    assert service.all(STATEFUL_SETS) == {}
-
-
-GANG = {"labels": {objects.GANG: "true"}}
-
-
-def test_m_gang_scheduled_instances_have_a_pod_group_each(service: Service) -> None:
-    prepared(service, 2, metadata=GANG)
-    groups = service.all(POD_GROUPS)
-    assert {name: row["spec"]["minMember"] for name, row in groups.items()} == {
-        "pg-vllm-0-prefill-0": 1,
-        "pg-vllm-0-prefill-1": 1,
-    }
-    pod = service.all(PODS)["vllm-0-prefill-1-0"]
-    assert pod["metadata"]["annotations"][objects.GROUP_NAME] == "pg-vllm-0-prefill-1"
-
-
-def test_m_instances_that_were_scaled_in_flap_when_they_come_back(service: Service) -> None:
-    service.create(role("prefill", 6, metadata=GANG), **{"fake/flap": "true"})
-    service.wait_complete(6)
-    service.scale(1)
-    service.wait_complete(1)
-    service.scale(6)
-    service.wait_complete(6)
-    first = {row["metadata"]["uid"] for row in service.all(STATEFUL_SETS).values()}
-    wait_for(lambda: list(service.all(STATEFUL_SETS)) == ["vllm-0-prefill-0"], 10, "all but one torn down")
-    wait_for(lambda: len(service.all(STATEFUL_SETS)) == 6, 10, "all are back")
-    time.sleep(4)
-    service.wait_complete(6)
-    last = {row["metadata"]["uid"] for row in service.all(STATEFUL_SETS).values()}
-    assert len(first & last) == 1
