@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _entry, _inputs
 from ._motor.errors import InputError, Refused
 from ._motor.manifests import Rendered, render
 from ._motor.manifests.identity import service_id_of
+from ._motor.manifests.ports import choose_node_ports, exposed_services
 from ._motor.plan import Plan
 from ._motor.plan_deploy import plan_deploy
 from ._motor.release import understand
@@ -32,7 +34,7 @@ class Deployment:
         self._release = understand(files, source=f"release {module.params['release']}") if files else None
         self._new_service_id = f"{self.config.namespace}_{_shanghai_time()}"
         self._node_ports = _node_ports(module.params["node_ports"])
-        self._render(self._new_service_id)
+        self._drafted = self._render(self._new_service_id, None if self._node_ports == "auto" else self._node_ports)
         namespace = _entry.namespace_of(module, self.config)
         self.service = _entry.Service(module, namespace, self.config, others=_entry.OBJECT_KINDS)
 
@@ -41,7 +43,7 @@ class Deployment:
         stored = _entry.stored_config(snapshot.config_map)
         namespace = self._missing_namespace() if stored is None else None
         service_id = service_id_of(snapshot.config_map) if snapshot.config_map else None
-        rendered = self._render(service_id or self._new_service_id)
+        rendered = self._render(service_id or self._new_service_id, self._ports(snapshot))
         return plan_deploy(snapshot, self.config, rendered, stored, namespace)
 
     def _config(self, module: Any) -> UserConfig:
@@ -55,7 +57,15 @@ class Deployment:
         counts = _entry.given_counts(module)
         return with_counts(config, counts) if counts else config
 
-    def _render(self, service_id: str) -> Rendered | None:
+    def _ports(self, snapshot: Snapshot) -> Any:
+        """The option `node_ports`; what the Infer Operator needs as numbers is chosen here."""
+        if self._node_ports != "auto" or self._drafted is None or self.config.backend != "infer_service_set":
+            return self._node_ports
+        live = snapshot.infer_service_set
+        used = [] if live else node_ports_of(self.service.api.list_objects("Service", None).items)
+        return choose_node_ports(exposed_services(self._drafted.objects), live, used)
+
+    def _render(self, service_id: str, node_ports: Any) -> Rendered | None:
         if self._release is None:
             return None
         return render(
@@ -64,7 +74,7 @@ class Deployment:
             self._release,
             service_id=service_id,
             accelerator_type=self._params["accelerator_type"],
-            node_ports=self._node_ports,
+            node_ports=node_ports,
         )
 
     def _missing_namespace(self) -> dict[str, Any] | None:
@@ -78,6 +88,11 @@ class Deployment:
         if found["metadata"].get("deletionTimestamp"):
             raise Refused(f"Namespace {name} is being deleted. Wait until it is gone, then create it again.", reason="NamespaceTerminating")
         return None
+
+
+def node_ports_of(services: Iterable[Mapping[str, Any]]) -> list[int]:
+    """Node ports that Services hold."""
+    return [port["nodePort"] for service in services for port in service["spec"].get("ports") or () if port.get("nodePort")]
 
 
 def _node_ports(option: Any) -> Any:

@@ -14,6 +14,8 @@ from .draft import Draft
 
 # The server knows its own range of node ports and refuses what lies outside.
 MAX_PORT = 65535
+# The default range of node ports of a Kubernetes server.
+FIRST_NODE_PORT, LAST_NODE_PORT = 30000, 32767
 
 
 def set_node_ports(context: Context, name: str, service: Draft) -> None:
@@ -67,3 +69,26 @@ def exposed_services(objects: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _has_node_port(spec: Mapping[str, Any]) -> bool:
     return any("nodePort" in port for port in spec.get("ports") or ())
+
+
+def choose_node_ports(exposed: Iterable[str], live: Mapping[str, Any] | None, used: Iterable[int]) -> dict[str, int]:
+    """A node port for each Service entry of an InferServiceSet: the one of the live set, else the lowest that is free.
+
+    The Infer Operator makes a Service of type NodePort only when its port is given, so the server cannot choose there. Low ports are
+    those that the server itself takes last.
+    """
+    kept = dict(_live_node_ports(live or {}))
+    taken = {*used, *kept.values()}
+    free = (port for port in range(FIRST_NODE_PORT, LAST_NODE_PORT + 1) if port not in taken)
+    chosen = {name: kept[name] if name in kept else next(free, None) for name in sorted(exposed)}
+    if None in chosen.values():
+        raise InputError.at(f"every node port from {FIRST_NODE_PORT} to {LAST_NODE_PORT} is taken: give the ports", source="node_ports")
+    return {name: port for name, port in chosen.items() if port is not None}
+
+
+def _live_node_ports(infer_service_set: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
+    for role in ((infer_service_set.get("spec") or {}).get("template") or {}).get("roles") or ():
+        for service in role.get("services") or ():
+            ports = [port["nodePort"] for port in (service.get("spec") or {}).get("ports") or () if port.get("nodePort")]
+            if ports:
+                yield service["name"], ports[0]
