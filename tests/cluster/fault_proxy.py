@@ -4,74 +4,55 @@
 """A proxy between client and API server that counts requests and makes things go wrong.
 
 It speaks TLS on both sides: the client trusts an authority of the proxy, and the proxy verifies the API server. What the client says
-(its token included) is passed on as it is; answers are passed on as they come, so watches stream.
+(its token included) is passed on as it is; answers are passed on as they come, so watches stream. HTTP/1.1 without upgrades, so
+`exec` and `port-forward` do not work through it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import re
+import base64
+import contextlib
 import ssl
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
-from . import certificates
+import yaml
+
+from . import certificates, http_stream
 from .cluster import Cluster
+from .http_stream import Request
 
 BEFORE, AFTER = "before", "after"
-LONGEST_HEAD = 1 << 20
-REASONS = {
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    409: "Conflict",
-    410: "Expired",
-    422: "Invalid",
-    429: "TooManyRequests",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-}
 
-
-@dataclass
-class Request:
-    """One request as the proxy saw it. Times are of the monotonic clock, in seconds; `status` 0 means that no answer came."""
-
-    method: str
-    path: str
-    query: dict[str, list[str]]
-    user_agent: str = ""
-    started: float = 0.0
-    seconds: float = 0.0
-    status: int = 0
-
-    @property
-    def mutating(self) -> bool:
-        """True when the request changes something: no dry run, and no question about one's own rights."""
-        if self.method not in ("POST", "PUT", "PATCH", "DELETE") or "dryRun" in self.query:
-            return False
-        return not self.path.endswith("/selfsubjectaccessreviews")
+__all__ = ["AFTER", "BEFORE", "Fault", "FaultProxy", "Request"]
 
 
 @dataclass
 class Fault:
-    """What goes wrong with requests that match.
+    """What goes wrong with requests that match, and which requests these are.
 
-    `nth` counts the matching requests from 1 (0: all of them). One of: `status` answers with that status; `drop` closes the connection
-    before the request is passed on, or after the server has done it; `delay` holds it back that many seconds; `cut` ends an answer after
-    that many bytes; `silence` passes on that many bytes and then nothing more; `call` is called `before` or `after` the request.
+    `method` and `path` are regular expressions (the first for the whole method, the second for any part of the path); `watch` and
+    `mutating`, unless None, ask for requests that are or are not so. `nth` counts the matching requests from 1 (0: all of them).
+
+    One of: `status` answers with that status in the server's place (`retry_after` in seconds; 1 for 429); `drop` closes the connection
+    `before` the request is passed on, or `after` the server has done it; `delay` holds it back that many seconds; `cut` ends an answer
+    after that many bytes of its body; `silence` passes on that many bytes and then nothing more; `call` is called with the request
+    `before` it is passed on or (`when`) `after` the server has answered, and the client learns nothing until it returns.
+    `call` goes with `drop`: to end a client at a request, kill it in the call and drop what it sent.
     """
 
     method: str = ""
     path: str = ""
+    watch: bool | None = None
+    mutating: bool | None = None
     nth: int = 0
     status: int = 0
+    retry_after: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
     drop: str = ""
     delay: float = 0.0
@@ -81,27 +62,37 @@ class Fault:
     when: str = BEFORE
     seen: int = 0
 
+    def __post_init__(self) -> None:
+        if self.drop not in ("", BEFORE, AFTER) or self.when not in (BEFORE, AFTER):
+            raise ValueError(f"neither {BEFORE!r} nor {AFTER!r}: {self.drop!r}, {self.when!r}")
+
     def applies(self, request: Request) -> bool:
         """Whether this request is to go wrong; counts the matching ones."""
-        if self.method and self.method != request.method:
+        if not request.fits(self.method, self.path):
             return False
-        if not re.search(self.path, request.path):
+        if self.watch not in (None, request.watch) or self.mutating not in (None, request.mutating):
             return False
         self.seen += 1
         return self.nth in (0, self.seen)
 
 
 class FaultProxy:
-    """Use as a context manager: `kubeconfig` leads through the proxy, `requests` is what came by since `clear`."""
+    """Use as a context manager: `kubeconfig` leads through the proxy, `requests` is what came by since `clear`.
 
-    def __init__(self, cluster: Cluster, *, user: dict[str, str] | None = None) -> None:
+    The user is the administrator, or that of another kubeconfig. A token goes through the proxy; a client certificate cannot, so the
+    proxy itself shows it to the server. `latency` (seconds) is added to each request. What a fault's `call` raises is raised at the end.
+    """
+
+    def __init__(self, cluster: Cluster, *, kubeconfig: str | Path | None = None) -> None:
         self._cluster = cluster
-        self._user = user
+        self._user = _user(kubeconfig or cluster.kubeconfig)
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
         self._requests: list[Request] = []
+        self._watches: set[asyncio.Future[bool]] = set()
+        self._failures: list[BaseException] = []
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy", daemon=True)
         self._server: asyncio.Server | None = None
         self.latency = 0.0
         self.kubeconfig = ""
@@ -111,20 +102,24 @@ class FaultProxy:
 
     def __enter__(self) -> Self:
         authority = certificates.Authority.new("authority-of-the-proxy")
-        context = self._own_certificate(authority)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._load(context, *authority.issue("fault-proxy", server=True))
+        token = self._show_certificate()
         self._thread.start()
         self._server = asyncio.run_coroutine_threadsafe(self._listen(context), self._loop).result(10)
         port = self._server.sockets[0].getsockname()[1]
         url, ca = f"https://127.0.0.1:{port}", certificates.pem(authority.certificate)
-        self.kubeconfig = self._cluster.write_kubeconfig(f"kubeconfig-proxy-{port}", server=url, ca=ca, user=self._user)
+        self.kubeconfig = self._cluster.write_kubeconfig(f"kubeconfig-proxy-{port}", server=url, ca=ca, user=token)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
         Path(self.kubeconfig).unlink(missing_ok=True)
+        if self._failures and kind is None:
+            raise self._failures[0]
 
     @property
     def requests(self) -> list[Request]:
@@ -151,18 +146,27 @@ class FaultProxy:
         """Take all faults away."""
         self._faults.clear()
 
-    def _own_certificate(self, authority: certificates.Authority) -> ssl.SSLContext:
-        certificate, key = authority.issue("fault-proxy", server=True)
+    def cut_watches(self) -> int:
+        """Close the connections of all watches that are open now; returns how many there were."""
+        return asyncio.run_coroutine_threadsafe(self._cut_watches(), self._loop).result(10)
+
+    def _load(self, context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
         file = self._cluster.directory / f"fault-proxy-{id(self)}.pem"
         file.touch(mode=0o600)
         file.write_bytes(certificate + key)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(file)
         file.unlink()
-        return context
+
+    def _show_certificate(self) -> dict[str, str]:
+        """Take the user's client certificate, if there is one, for the side of the server; returns what is left for the client's."""
+        if "client-certificate-data" not in self._user:
+            return dict(self._user)
+        certificate, key = (base64.b64decode(self._user[f"client-{part}-data"]) for part in ("certificate", "key"))
+        self._load(self._to_server, certificate, key)
+        return {name: value for name, value in self._user.items() if not name.startswith("client-")}
 
     async def _listen(self, context: ssl.SSLContext) -> asyncio.Server:
-        return await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context, limit=LONGEST_HEAD)
+        return await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context, limit=http_stream.LONGEST_HEAD)
 
     async def _close(self) -> None:
         if self._server:
@@ -172,135 +176,107 @@ class FaultProxy:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _cut_watches(self) -> int:
+        watches = list(self._watches)
+        for watch in watches:
+            watch.cancel()
+        return len(watches)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection of a client, with one connection to the server behind it."""
-        upstream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        upstream = http_stream.Upstream(*self._target, self._to_server)
+        gone = asyncio.ensure_future(_gone(writer))
         try:
-            while head := await _head(reader):
-                request, raw = _parse(head)
-                body = await reader.readexactly(_length(head))
+            while received := await http_stream.read_request(reader, writer):
+                request, raw = received
                 with self._lock:
                     self._requests.append(request)
-                if upstream is None or upstream[1].is_closing():
-                    upstream = await asyncio.open_connection(*self._target, ssl=self._to_server, limit=LONGEST_HEAD)
-                if not await self._exchange(request, raw + body, upstream, writer):
+                if not await self._exchange(request, raw, upstream, writer, gone):
                     return
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError, asyncio.CancelledError):
             pass  # one side (or the proxy) goes away: so does the other
         finally:
-            for side in (writer, upstream[1] if upstream else None):
-                if side:
-                    side.close()
+            gone.cancel()
+            upstream.close()
+            writer.close()
 
     async def _exchange(
-        self, request: Request, raw: bytes, upstream: tuple[asyncio.StreamReader, asyncio.StreamWriter], writer: asyncio.StreamWriter
+        self, request: Request, raw: bytes, upstream: http_stream.Upstream, writer: asyncio.StreamWriter, gone: asyncio.Future[None]
     ) -> bool:
         """Pass one request on and its answer back; False when the connection has to end."""
-        faults = [fault for fault in self._faults if fault.applies(request)]
-        await asyncio.sleep(self.latency + sum(fault.delay for fault in faults))
-        await self._call(faults, request, BEFORE)
-        if any(fault.drop == BEFORE for fault in faults):
+        faults = [fault for fault in list(self._faults) if fault.applies(request)]
+        try:
+            await asyncio.sleep(self.latency + sum(fault.delay for fault in faults))
+            await self._call(faults, request, BEFORE)
+            if any(fault.drop == BEFORE for fault in faults):
+                return False
+            for fault in faults:
+                if fault.status:
+                    await http_stream.answer(request, writer, fault.status, fault.retry_after, fault.headers)
+                    return True
+            head = await upstream.send(request, raw)
+            await self._call(faults, request, AFTER)
+            if any(fault.drop == AFTER for fault in faults):
+                return False
+            return await self._until_gone(request, self._relay(request, head, faults, upstream, writer), gone)
+        finally:
+            request.mark(end=True)
+
+    async def _until_gone(self, request: Request, relay: Any, gone: asyncio.Future[None]) -> bool:
+        """Pass an answer on while the client is there: a watch whose client has gone would stay open for minutes."""
+        task: asyncio.Future[bool] = asyncio.ensure_future(relay)
+        if request.watch:
+            self._watches.add(task)
+        try:
+            both: set[asyncio.Future[Any]] = {task, gone}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if task.done() and not task.cancelled():
+                return task.result()
+            task.cancel()
             return False
-        for fault in faults:
-            if fault.status:
-                return await _answer(request, fault, writer)
-        upstream[1].write(raw)
-        await upstream[1].drain()
-        if any(fault.drop == AFTER for fault in faults):
-            await _Answer(request, upstream[0]).read_all()
-            return False
+        finally:
+            self._watches.discard(task)
+
+    async def _relay(
+        self, request: Request, head: bytes, faults: list[Fault], upstream: http_stream.Upstream, writer: asyncio.StreamWriter
+    ) -> bool:
+        """Pass an answer on as it comes; False when it is not passed on whole."""
         limits = [limit for fault in faults for limit in (fault.cut, fault.silence) if limit is not None]
-        alive = await _Answer(request, upstream[0]).relay(writer, min(limits, default=None))
-        if any(fault.silence is not None for fault in faults):
+        left = min(limits, default=None)
+        request.mark()
+        writer.write(head)
+        await writer.drain()
+        if left != 0:
+            async for part in upstream.body(request, head):
+                part = part[:left]
+                request.mark()
+                writer.write(part)
+                await writer.drain()
+                if left is not None:
+                    left -= len(part)
+                    if not left:
+                        break
+        if left == 0 and any(fault.silence is not None for fault in faults):
             await asyncio.Event().wait()
-        await self._call(faults, request, AFTER)
-        return alive
+        return left != 0
 
     async def _call(self, faults: list[Fault], request: Request, when: str) -> None:
         for fault in faults:
             if fault.call and fault.when == when:
-                await asyncio.get_running_loop().run_in_executor(None, fault.call, request)
+                try:
+                    await asyncio.get_running_loop().run_in_executor(None, fault.call, request)
+                except Exception as error:
+                    self._failures.append(error)
 
 
-class _Answer:
-    """The server's answer, passed on as it comes: with a length, in chunks, or without a body."""
-
-    def __init__(self, request: Request, reader: asyncio.StreamReader) -> None:
-        self._request, self._reader = request, reader
-
-    async def relay(self, writer: asyncio.StreamWriter, limit: int | None) -> bool:
-        """Pass the answer on, `limit` bytes of the body at most; False when it was not passed on whole."""
-        left = limit
-        async for part, counts in self._parts():
-            if left is not None and counts:
-                part = part[:left]
-                left -= len(part)
-            writer.write(part)
-            await writer.drain()
-            if left == 0:
-                return False
-        return True
-
-    async def read_all(self) -> None:
-        """Read the answer and throw it away."""
-        async for _part in self._parts():
-            pass
-
-    async def _parts(self) -> Any:
-        head = await _head(self._reader)
-        self._request.status = int(head.split(b" ", 2)[1])
-        yield head, False
-        if re.search(rb"(?im)^transfer-encoding:.*chunked", head):
-            while True:
-                line = await self._reader.readuntil(b"\r\n")
-                size = int(line.split(b";")[0], 16)
-                yield line + await self._reader.readexactly(size + 2), True
-                if size == 0:
-                    break
-        elif length := _length(head):
-            yield await self._reader.readexactly(length), True
-        self._request.seconds = time.monotonic() - self._request.started
+async def _gone(writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
 
 
-async def _head(reader: asyncio.StreamReader) -> bytes:
-    """Everything up to the blank line, or nothing at the end of the connection."""
-    try:
-        return await reader.readuntil(b"\r\n\r\n")
-    except asyncio.IncompleteReadError as error:
-        if error.partial:
-            raise
-        return b""
-
-
-def _parse(head: bytes) -> tuple[Request, bytes]:
-    method, target, _version = head.split(b"\r\n", 1)[0].decode().split(" ")
-    parts = urlsplit(target)
-    agent = re.search(rb"(?im)^user-agent:\s*(.*?)\r$", head)
-    query = parse_qs(parts.query, keep_blank_values=True)
-    return Request(method, parts.path, query, agent[1].decode() if agent else "", time.monotonic()), head
-
-
-def _length(head: bytes) -> int:
-    found = re.search(rb"(?im)^content-length:\s*(\d+)", head)
-    return int(found[1]) if found else 0
-
-
-async def _answer(request: Request, fault: Fault, writer: asyncio.StreamWriter) -> bool:
-    """Answer in the server's place with a Status object."""
-    request.status, reason = fault.status, REASONS.get(fault.status, "Unknown")
-    status = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": f"made so by a test: {reason}",
-        "reason": reason,
-        "details": {"name": request.path.rsplit("/", 1)[-1]},
-        "code": fault.status,
-    }
-    body = json.dumps(status).encode()
-    lines = [f"HTTP/1.1 {fault.status} {reason}", "Content-Type: application/json", f"Content-Length: {len(body)}"]
-    lines += [f"{name}: {value}" for name, value in fault.headers.items()]
-    writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
-    await writer.drain()
-    return True
+def _user(kubeconfig: str | Path) -> Mapping[str, str]:
+    """The user of a kubeconfig's current context."""
+    config = yaml.safe_load(Path(kubeconfig).read_text(encoding="utf-8"))
+    context = next(row["context"] for row in config["contexts"] if row["name"] == config["current-context"])
+    user: Mapping[str, str] = next(row["user"] for row in config["users"] if row["name"] == context["user"])
+    return user
