@@ -30,8 +30,8 @@ class Deployment:
         self._params = module.params
         self.config = self._config(module)
         self._env = _inputs.read_env(module.params["env"], module.params["env_content"])
-        files = _inputs.read_release(module.params["release"])
-        self._release = understand(files, source=f"release {module.params['release']}") if files else None
+        release = module.params["release"]
+        self._release = understand(_inputs.read_release(release), source=f"release ({release})") if release else None
         self._new_service_id = f"{self.config.namespace}_{_shanghai_time()}"
         self._node_ports = _node_ports(module.params["node_ports"])
         self._drafted = self._render(self._new_service_id, None if self._node_ports == "auto" else self._node_ports)

@@ -66,14 +66,24 @@ class Row:
 
 
 ALLOWED = (
-    Row("*", "metadata.labels[app.kubernetes.io/*]", "ours adds it", "Objects of the collection are recognised by them, for pruning and removal."),
+    Row(
+        "*",
+        "metadata.labels[app.kubernetes.io/*]",
+        "ours adds it",
+        "Objects of the collection are recognised by them, for pruning and removal.",
+    ),
     Row(
         "ConfigMap",
         "metadata.annotations[ascend.mindie/applied]",
         "ours adds it",
         "The record of success: what the service has reached in full.",
     ),
-    Row("ClusterRole", "metadata.name", "ours appends `-<namespace>`", "Services do not share cluster-scoped objects (2026-07 does so, too)."),
+    Row(
+        "ClusterRole",
+        "metadata.name",
+        "ours appends `-<namespace>`",
+        "Services do not share cluster-scoped objects (2026-07 does so, too).",
+    ),
     Row("ClusterRoleBinding", "metadata.name", "ours appends `-<namespace>`", "Services do not take the binding from each other."),
     Row("ClusterRoleBinding", "roleRef.name", "ours appends `-<namespace>`", "It binds the service's own ClusterRole."),
     Row(
@@ -195,7 +205,11 @@ SECOND = (
         "Refuses to scale because of an added empty section.",
         Reached(
             "scales to 2P1D",
-            ("Deployment mindie-motor/vllm-p1: only ours", f"{_CONFIG}.motor_deploy_config.p_instances_num: differs", f"{_CONFIG}.north_config: only ours"),
+            (
+                "Deployment mindie-motor/vllm-p1: only ours",
+                f"{_CONFIG}.motor_deploy_config.p_instances_num: differs",
+                f"{_CONFIG}.north_config: only ours",
+            ),
         ),
     ),
     Otherwise(
@@ -237,7 +251,10 @@ SECOND = (
         "A TypeError, as the section was empty.",
         Reached(
             "stores the new level",
-            (f"{_CONFIG}.motor_coordinator_config: only recorded", f"{_CONFIG}.motor_coordinator_config.logging_config.log_level: only ours"),
+            (
+                f"{_CONFIG}.motor_coordinator_config: only recorded",
+                f"{_CONFIG}.motor_coordinator_config.logging_config.log_level: only ours",
+            ),
         ),
     ),
     Otherwise(
@@ -264,7 +281,10 @@ SECOND = (
         "Stores null in the place of a removed key.",
         Reached(
             "removes the key",
-            (f"{_CONFIG}.motor_coordinator_config: only ours", f"{_CONFIG}.motor_coordinator_config.exception_config.max_retry: only recorded"),
+            (
+                f"{_CONFIG}.motor_coordinator_config: only ours",
+                f"{_CONFIG}.motor_coordinator_config.exception_config.max_retry: only recorded",
+            ),
         ),
     ),
     Otherwise(
@@ -323,7 +343,9 @@ SECOND = (
         Refusal("RestartNeeded", "motor_engine_prefill_config.engine_config.compilation_config.cudagraph_capture_sizes"),
     ),
     Otherwise(
-        ("u03-update-config-nonwhitelisted/step5-new-toplevel",), "A traceback.", Refusal("RestartNeeded", "kv_conductor_config.http_server_port")
+        ("u03-update-config-nonwhitelisted/step5-new-toplevel",),
+        "A traceback.",
+        Refusal("RestartNeeded", "kv_conductor_config.http_server_port"),
     ),
     Otherwise(
         ("u03-update-config-nonwhitelisted/step6-whitelisted-plus-other",),
@@ -347,7 +369,11 @@ SECOND = (
 
 # The refused states of A2 servers, with as many NPUs per pod as fit: all else is equal.
 REPAIRED = tuple(
-    (state, Faults((state,), repaired=_NPUS), Reached("the same with 8 NPUs per pod", (pattern, f"{_CONFIG}.motor_deploy_config.*_pod_npu_num: differs")))
+    (
+        state,
+        Faults((state,), repaired=_NPUS),
+        Reached("the same with 8 NPUs per pod", (pattern, f"{_CONFIG}.motor_deploy_config.*_pod_npu_num: differs")),
+    )
     for state, pattern in (
         ("d02-vllm-iss-a2", "InferServiceSet mindie-motor/vllm *.resources.*[huawei.com/Ascend910]: differs"),
         ("jul-d04-vllm-md-a2", "Deployment mindie-motor/vllm-*0 *.resources.*[huawei.com/Ascend910]: differs"),

@@ -103,3 +103,9 @@ def driver(request: pytest.FixtureRequest, cluster: Cluster, proxy: FaultProxy, 
 def on_deployments(cluster: Cluster, proxy: FaultProxy, namespace: str) -> Driver:
     """A driver for the backend `deployments` alone."""
     return Driver(cluster, proxy, namespace, "deployments")
+
+
+@pytest.fixture
+def on_set(cluster: Cluster, proxy: FaultProxy, namespace: str) -> Driver:
+    """A driver for the backend `infer_service_set` alone."""
+    return Driver(cluster, proxy, namespace, "infer_service_set")

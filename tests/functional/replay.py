@@ -104,7 +104,14 @@ class Cluster:
 
 
 def replay(
-    cluster: Cluster, verb: str, config_text: str, env_text: str, release: Release, failing: Collection[str] = (), *, forbidden: bool = False
+    cluster: Cluster,
+    verb: str,
+    config_text: str,
+    env_text: str,
+    release: Release,
+    failing: Collection[str] = (),
+    *,
+    forbidden: bool = False,
 ) -> Outcome:
     """One step: what our verb makes of the cluster. A refused step leaves it as it was."""
     try:
@@ -147,4 +154,3 @@ def _stored(snapshot: Snapshot) -> UserConfig | None:
     if snapshot.config_map is None:
         return None
     return parse(json_reader.read(snapshot.config_map["data"][USER_CONFIG_KEY], source="motor-config"))
-

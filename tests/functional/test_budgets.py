@@ -46,11 +46,8 @@ def test_scaling_deployments_from_1_to_16(on_deployments: Driver, monkeypatch: p
 
 
 @pytest.mark.parametrize(("prefill", "decode"), [(4, 2), (1, 1), (1, 2), (16, 16)])
-def test_any_change_of_counts_of_an_infer_service_set(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch, prefill: int, decode: int
-) -> None:
-    if driver.backend == "deployments":
-        pytest.skip("the other backend has a budget of its own")
+def test_any_change_of_counts_of_an_infer_service_set(on_set: Driver, monkeypatch: pytest.MonkeyPatch, prefill: int, decode: int) -> None:
+    driver = on_set
     succeeded(driver.deploy())
     forget_clients(monkeypatch)
     succeeded(driver.scale(prefill=prefill, decode=decode, wait=False))

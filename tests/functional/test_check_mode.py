@@ -46,7 +46,13 @@ def predicted_and_done(driver: Driver, reader: str, module: str, **options: Any)
 
 def test_check_mode_of_every_module_that_changes_something(driver: Driver) -> None:
     reader = driver.cluster.user_kubeconfig(f"reader-{driver.namespace}", READ_RULES)
-    deploy = {"user_config_content": driver.config, "env_content": driver.env, "release": str(RELEASE), "node_ports": "auto", "wait_timeout": 60}
+    deploy = {
+        "user_config_content": driver.config,
+        "env_content": driver.env,
+        "release": str(RELEASE),
+        "node_ports": "auto",
+        "wait_timeout": 60,
+    }
     predicted_and_done(driver, reader, "motor_service", **deploy)
     scaled = {"namespace": driver.namespace, "instances": {"prefill": 3, "decode": 2}, "wait_timeout": 60}
     predicted_and_done(driver, reader, "motor_instance_scale", **scaled)

@@ -72,7 +72,14 @@ def test_a_missing_key_is_named(on_deployments: Driver, key: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [('{"a": 1,}', "line 1"), ('{"a": 1, "a": 2}', "line 1"), ("{} {}", "line 1"), ('{"a": NaN}', "line 1"), ("", "line 1"), ("[]", "object")],
+    [
+        ('{"a": 1,}', "line 1"),
+        ('{"a": 1, "a": 2}', "line 1"),
+        ("{} {}", "line 1"),
+        ('{"a": NaN}', "line 1"),
+        ("", "line 1"),
+        ("[]", "object"),
+    ],
 )
 def test_broken_json_is_told_with_line_and_column(on_deployments: Driver, text: str, said: str) -> None:
     failed = on_deployments.deploy(user_config_content=text)
@@ -158,7 +165,9 @@ def test_a_missing_crd_is_named(plain_cluster: Cluster, driver: Driver) -> None:
     driver.config[DEPLOY]["job_id"] = "mindie-plain"
     failed = driver.deploy(kubeconfig=plain_cluster.kubeconfig)
     assert failed["reason"] == "KindMissing" and "InferServiceSet" in failed["msg"] and "CRD" in failed["msg"]
-    assert set(name["metadata"]["name"] for name in plain_cluster.get("/api/v1/namespaces/mindie-plain/configmaps")["items"]) == {"kube-root-ca.crt"}
+    assert set(name["metadata"]["name"] for name in plain_cluster.get("/api/v1/namespaces/mindie-plain/configmaps")["items"]) == {
+        "kube-root-ca.crt"
+    }
 
 
 def wrong_token(cluster: Cluster) -> str:
@@ -177,7 +186,9 @@ def nothing_listens(cluster: Cluster) -> str:
     return cluster.write_kubeconfig("kubeconfig-nothing", server="https://127.0.0.1:1")
 
 
-@pytest.mark.parametrize("module", ["motor_service", "motor_service_info", "motor_instance_scale", "motor_config_baseline", "motor_config_baseline_info"])
+@pytest.mark.parametrize(
+    "module", ["motor_service", "motor_service_info", "motor_instance_scale", "motor_config_baseline", "motor_config_baseline_info"]
+)
 @pytest.mark.parametrize(
     ("kubeconfig", "status", "said"),
     [

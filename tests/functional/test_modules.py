@@ -55,12 +55,18 @@ def test_main_job(driver: Driver) -> None:
     assert succeeded(driver.run("motor_config_baseline", user_config_content=changed))["changed"]
     assert driver.workloads() == left
 
-    for again in (driver.scale(prefill=1, decode=1), driver.deploy(changed), driver.run("motor_config_baseline", user_config_content=changed)):
+    for again in (
+        driver.scale(prefill=1, decode=1),
+        driver.deploy(changed),
+        driver.run("motor_config_baseline", user_config_content=changed),
+    ):
         assert not succeeded(again)["changed"] and again["actions"] == []
         assert driver.proxy.mutating() == [], "an unchanged run writes nothing, not even the Lease"
 
     succeeded(driver.remove())
-    assert driver.get("pods", "v1") == {} and driver.get("deployments") == {} and set(driver.get("configmaps", "v1")) == {"kube-root-ca.crt"}
+    assert (
+        driver.get("pods", "v1") == {} and driver.get("deployments") == {} and set(driver.get("configmaps", "v1")) == {"kube-root-ca.crt"}
+    )
     assert not succeeded(driver.remove())["changed"]
 
 
@@ -91,7 +97,9 @@ def test_motor_config_keeps_its_content_while_instances_are_still_changing(drive
 
 def test_shrink_before_grow_waits_until_pods_are_gone(driver: Driver) -> None:
     """Also with wait: false, as NPUs are free only when the pods are gone."""
-    driver.cluster.behave(driver.namespace, {"app": "vllm-p1"} if driver.backend == "deployments" else {"app": "vllm"}, {"fake/stop-after": "2s"})
+    driver.cluster.behave(
+        driver.namespace, {"app": "vllm-p1"} if driver.backend == "deployments" else {"app": "vllm"}, {"fake/stop-after": "2s"}
+    )
     succeeded(driver.deploy())
     result = succeeded(driver.scale(prefill=1, decode=2, wait=False))
     assert result["changed"]
@@ -112,9 +120,10 @@ def test_deploying_over_a_live_service_converges_counts_and_updatable_keys(drive
     assert driver.name("prefill", 2) in driver.workloads()
     kinds = [(action["verb"], action["kind"]) for action in result["actions"]]
     assert kinds[0] == ("update", "ConfigMap"), "new pods read the new configuration"
-    assert driver.motor_config()["data"]["user_config.json"] == json.dumps(config, indent=2, ensure_ascii=False) + "\n" or json.loads(
-        driver.motor_config()["data"]["user_config.json"]
-    ) == config
+    assert (
+        driver.motor_config()["data"]["user_config.json"] == json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+        or json.loads(driver.motor_config()["data"]["user_config.json"]) == config
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,7 +190,11 @@ def test_a_standby_pod_that_never_becomes_ready_does_not_fail_the_deployment(dri
 
 @pytest.mark.parametrize(
     ("behaviour", "said"),
-    [({"fake/image-pull-error": "true"}, "ImagePullBackOff"), ({"fake/crash-loop": "1"}, "CrashLoopBackOff"), ({"fake/never-ready": "true"}, "not ready")],
+    [
+        ({"fake/image-pull-error": "true"}, "ImagePullBackOff"),
+        ({"fake/crash-loop": "1"}, "CrashLoopBackOff"),
+        ({"fake/never-ready": "true"}, "not ready"),
+    ],
 )
 def test_a_wait_that_ends_says_why(on_deployments: Driver, behaviour: dict[str, str], said: str) -> None:
     driver = on_deployments

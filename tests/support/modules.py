@@ -15,9 +15,10 @@ from ansible.module_utils.testing import patch_module_args
 
 
 def run_module(name: str, *, check_mode: bool = False, diff: bool = False, **options: Any) -> dict[str, Any]:
-    """Call the module and return its result, with `failed` when it failed."""
+    """Call the module and return its result, with `failed` when it failed. An option that is None is left out."""
     module = importlib.import_module(f"ansible_collections.ascend.mindie.plugins.modules.{name}")
-    arguments = {**options, "_ansible_check_mode": check_mode, "_ansible_diff": diff}
+    given = {option: value for option, value in options.items() if value is not None}
+    arguments = {**given, "_ansible_check_mode": check_mode, "_ansible_diff": diff}
     output = io.StringIO()
     with patch_module_args(arguments), contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
         module.main()

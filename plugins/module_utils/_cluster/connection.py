@@ -33,7 +33,8 @@ def connect(module: Any) -> Api:
     """
     try:
         dynamic = get_api_client(module=module).client
-        groups = frozenset(dynamic.resources.api_groups)
+        # The property api_groups would ask the server once more for what the client has just read.
+        groups = frozenset(dynamic.resources.parse_api_groups(request_resources=False)["apis"])
     except CoreException as error:
         raise ApiError("connect", str(error), reason="NoConfiguration", status=None, remedy=_UNREACHABLE) from error
     except ApiException as error:

@@ -169,7 +169,7 @@ class Execution:
         self._snapshot = self._snapshot.with_object(self._api.replace(updated))
 
     def _wait(self, what: str, verdict: readiness.Judge) -> None:
-        self._watch()
+        self._watch(sets=verdict is readiness.settled)
         since, mark = time.monotonic(), None
         while True:
             self._changed.clear()
@@ -200,10 +200,10 @@ class Execution:
             "Nothing was undone; correct the cause and run the task again to go on, or raise wait_timeout."
         )
 
-    def _watch(self) -> None:
+    def _watch(self, *, sets: bool) -> None:
         snapshot = self._snapshot
         sources = {"Pod": (snapshot.pods, snapshot.pods_version)}
-        if snapshot.backend == "infer_service_set":
+        if sets and snapshot.backend == "infer_service_set":
             sources["InstanceSet"] = (snapshot.instance_sets, snapshot.instance_sets_version)
         for kind, (items, version) in sources.items():
             if kind not in self._watches:
