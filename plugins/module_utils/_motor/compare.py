@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
-Path = tuple[str | int, ...]
+Path: TypeAlias = "tuple[str | int, ...]"
 
 _IGNORED = frozenset({"status"})
 _SERVER_METADATA = frozenset(

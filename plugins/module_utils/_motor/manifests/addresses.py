@@ -60,6 +60,6 @@ def _of_file(context: Context, file: str) -> Iterator[tuple[str, Mapping[str, An
 
 
 def _of_set(context: Context, role: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    roles = context.draft(release.INFER_SERVICE_SET, "InferServiceSet").at("spec", "template", "roles")
-    for found in roles.get(role, "services") or ():
+    template = context.template(release.INFER_SERVICE_SET, "InferServiceSet")
+    for found in template.get("spec", "template", "roles", role, "services") or ():
         yield found["name"], found.get("spec") or {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import InputError
 from ..hardware import HARDWARE, Hardware
@@ -18,7 +18,7 @@ from ..user_config import UserConfig
 from .draft import Draft
 
 # `node_ports`: None leaves what the templates say, "auto" lets the server choose, a mapping gives ports by Service name.
-NodePorts = str | Mapping[str, int] | None
+NodePorts: TypeAlias = "str | Mapping[str, int] | None"
 AUTO = "auto"
 
 
@@ -107,6 +107,10 @@ class Context:
         if not self.is_2026_07:
             wrong = f"{what} needs a release of shape {SHAPE_2026_07}, this one has {self.release.shape}: take a newer release"
             raise self.error(path, wrong)
+
+    def template(self, file: str, kind: str) -> Draft:
+        """The first document of a kind in a template, for reading only."""
+        return Draft(self.release.document(file, kind), self.release.place(file))
 
     def draft(self, file: str, kind: str) -> Draft:
         """A draft of the first document of a kind in a template."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import InputError
 
 # A path is a tuple of keys; in a list, a number is an index and a word the `name` of an item.
-FieldPath = tuple[str | int, ...]
+FieldPath: TypeAlias = "tuple[str | int, ...]"
 
 # Maps that a template may leave out because they are empty.
 _OPTIONAL_MAPS = frozenset({"labels", "annotations"})

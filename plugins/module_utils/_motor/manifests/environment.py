@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..errors import InputError
 from ..json_reader import Document
 from ..release import SHAPE_2026_05, SHAPE_2026_07
 from .context import Context
@@ -90,19 +89,15 @@ def _effective(env: Document | None, section: str) -> str:
 def _section(env: Document | None, name: str) -> Mapping[str, Any]:
     if env is None:
         return {}
-    found = env.value((name,)) if isinstance(env.data, dict) else None
-    if not isinstance(env.data, dict) or not isinstance(found, (dict, type(None))):
+    found = env.value((name,)) or {}
+    if not isinstance(found, dict):
         raise env.error((name,), "an object with variables is needed here: write {...}")
-    for key, value in (found or {}).items():
+    for key, value in found.items():
         if not _NAME.fullmatch(key):
             raise env.error((name, key), "this is no name of a shell variable: write letters, digits and _")
         if isinstance(value, (dict, list)):
-            raise _no_value(env, name, key)
-    return found or {}
-
-
-def _no_value(env: Document, section: str, key: str) -> InputError:
-    return env.error((section, key), "a shell variable holds no list or object: write a string")
+            raise env.error((name, key), "a shell variable holds no list or object: write a string")
+    return found
 
 
 def _value(value: Any) -> str:

@@ -43,7 +43,7 @@ def objects(context: Context) -> list[tuple[str, Draft]]:
         made += [(found.role, draft) for draft in _standing_alone(context, found.file, found.own_env, found.ports)]
     conductor = conductor_port(context)
     if conductor:
-        made += [(CONDUCTOR_ROLE, draft) for draft in _standing_alone(context, release.KV_CONDUCTOR, found.conductor_env, (conductor,))]
+        made += [(CONDUCTOR_ROLE, draft) for draft in _standing_alone(context, release.KV_CONDUCTOR, _conductor_env(context, found), (conductor,))]
     return made
 
 
@@ -56,9 +56,13 @@ def fill_roles(context: Context, roles: Draft) -> None:
         context,
         roles.at(CONDUCTOR_ROLE),
         enabled=conductor is not None,
-        env=found.conductor_env,
+        env=_conductor_env(context, found) if conductor else {},
         ports=(conductor,) if conductor else (),
     )
+
+
+def _conductor_env(context: Context, found: KvTier) -> dict[str, str]:
+    return {found.master: addresses.host(context, found.file, found.role)}
 
 
 def _fill_role(context: Context, role: Draft, *, enabled: bool, env: Mapping[str, str], ports: tuple[int, ...]) -> None:

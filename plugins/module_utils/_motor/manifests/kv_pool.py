@@ -12,23 +12,22 @@ from .kv_tier import KvTier, required
 
 SECTION = "kv_cache_pool_config"
 ROLE = "kv-pool"
+MASTER = "KVP_MASTER_SERVICE"
 DEFAULT_PORT = 50088
 
 
 def tier(context: Context) -> KvTier:
     """The KV pool. Only the prefill engine's MultiConnector turns it on; the section alone does not."""
-    if not context.uses_multi_connector and not context.section("kv_conductor_config"):
-        return KvTier(release.KV_POOL, ROLE, enabled=False, conductor_env={})
-    master = {"KVP_MASTER_SERVICE": addresses.host(context, release.KV_POOL, ROLE)}
     if not context.uses_multi_connector:
-        return KvTier(release.KV_POOL, ROLE, enabled=False, conductor_env=master)
+        return KvTier(release.KV_POOL, ROLE, MASTER, enabled=False)
     if not context.section(SECTION):
         raise context.error((SECTION,), "this section is missing: the kv_connector MultiConnector needs it")
     pool_port = int(context.section(SECTION).get("port", DEFAULT_PORT))
+    master = {MASTER: addresses.host(context, release.KV_POOL, ROLE)}
     own = {
         **master,
         "KV_POOL_PORT": str(pool_port),
         "KV_POOL_EVICTION_HIGH_WATERMARK_RATIO": required(context, SECTION, "eviction_high_watermark_ratio"),
         "KV_POOL_EVICTION_RATIO": required(context, SECTION, "eviction_ratio"),
     }
-    return KvTier(release.KV_POOL, ROLE, enabled=True, conductor_env=master, own_env=own, engine_env=master, ports=(pool_port,))
+    return KvTier(release.KV_POOL, ROLE, MASTER, enabled=True, own_env=own, engine_env=master, ports=(pool_port,))

@@ -14,6 +14,7 @@ from .kv_tier import KvTier, required
 
 SECTION = "kv_cache_store_config"
 ROLE = "kv-store"
+MASTER = "KVS_MASTER_SERVICE"
 MEMCACHE = "memcache"
 # The ports of its Service, in the template's order.
 DEFAULT_PORTS = MappingProxyType({"port": 50088, "config_store_port": 50089, "metrics_port": 50090})
@@ -27,10 +28,10 @@ def tier(context: Context) -> KvTier:
 
     The coordinator is told of it in every service, and always of backend memcache: so does the deployer.
     """
-    master = {"KVS_MASTER_SERVICE": addresses.host(context, release.KV_STORE, ROLE)}
+    master = {MASTER: addresses.host(context, release.KV_STORE, ROLE)}
     coordinator = {**master, "KV_STORE_BACKEND": MEMCACHE, **_LOCAL_CONFIG}
     if not (context.section(SECTION) or context.uses_multi_connector):
-        return KvTier(release.KV_STORE, ROLE, enabled=False, conductor_env=master, coordinator_env=coordinator)
+        return KvTier(release.KV_STORE, ROLE, MASTER, enabled=False, coordinator_env=coordinator)
     section = context.section(SECTION)
     backend = section.get("backend") or MEMCACHE
     engine = {**master, "KV_STORE_BACKEND": backend, **(_LOCAL_CONFIG if backend == MEMCACHE else {})}
@@ -39,8 +40,8 @@ def tier(context: Context) -> KvTier:
     return KvTier(
         release.KV_STORE,
         ROLE,
+        MASTER,
         enabled=True,
-        conductor_env=master,
         own_env=own,
         engine_env=engine,
         coordinator_env=coordinator,

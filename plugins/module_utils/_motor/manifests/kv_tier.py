@@ -19,8 +19,8 @@ class KvTier:
 
     file: str
     role: str
+    master: str
     enabled: bool
-    conductor_env: Mapping[str, str]
     own_env: Mapping[str, str] = field(default_factory=dict)
     engine_env: Mapping[str, str] = field(default_factory=dict)
     coordinator_env: Mapping[str, str] = field(default_factory=dict)

@@ -30,10 +30,10 @@ def objects(context: Context) -> list[tuple[str, Draft]]:
 
 def engine_env(context: Context) -> dict[str, str]:
     """What sglang engines need to reach it."""
-    name = context.draft(release.MF_STORE, "Service").data["metadata"]["name"]
+    name = context.template(release.MF_STORE, "Service").data["metadata"]["name"]
     protocol = "device_rdma" if context.hardware.generation == "A2" else "sdma"
     return {"ASCEND_MF_STORE_URL": f"tcp://{context.host(name)}:{_port(context)}", "ASCEND_MF_TRANSFER_PROTOCOL": protocol}
 
 
 def _port(context: Context) -> int:
-    return int(context.draft(release.MF_STORE, "Service").at("spec", "ports", 0, "port").data)
+    return int(context.template(release.MF_STORE, "Service").at("spec", "ports", 0, "port").data)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from ..errors import InputError
+from ..kinds import KINDS
 from ..ownership import INSTANCE
 from .context import Context
 from .draft import Draft
@@ -14,7 +16,9 @@ from .ports import set_node_ports
 def place_in_namespace(context: Context, draft: Draft) -> None:
     """Put an object into the service's namespace. Cluster-scoped ones carry it in their name, so that services do not share them."""
     kind = draft.data["kind"]
-    if kind in ("ClusterRole", "ClusterRoleBinding"):
+    if kind not in KINDS:
+        raise InputError.at(f"a service has no objects of kind {kind}: remove the document", source=draft.place)
+    if not KINDS[kind].namespaced:
         draft.set(("metadata", "name"), f"{draft.get('metadata', 'name')}-{context.namespace}")
         draft.set(("metadata", "labels", INSTANCE), context.namespace)
     else:
