@@ -10,7 +10,7 @@ $(error need Python >= 3.11 with venv and ensurepip; name it with PYTHON=...)
 endif
 PY := .cache/venv/bin/python
 
-.PHONY: demo test lint cluster bench docs bootstrap
+.PHONY: demo test lint cluster bench docs build bootstrap
 
 demo: bootstrap
 	$(PY) -m tests.demo
@@ -29,6 +29,9 @@ bench: bootstrap
 
 docs: bootstrap
 	$(PY) -m tests.tools.docs
+
+build: bootstrap
+	$(PY) -m tests.tools.importer
 
 bootstrap:
 	@$(PYTHON3) tests/tools/bootstrap.py

@@ -14,6 +14,8 @@ VENV = CACHE / "venv"
 PYTHON = VENV / "bin" / "python"
 COLLECTIONS = CACHE / "collections"
 HOME = CACHE / "home"
+# Settings of the caller that would make a check see another cluster, other collections or other packages.
+FOREIGN = ("ANSIBLE_", "K8S_AUTH_", "KUBECONFIG", "MOLECULE_", "PYTHONPATH", "VIRTUAL_ENV")
 
 
 def pip_settings() -> dict[str, str]:
@@ -28,7 +30,7 @@ def pip_settings() -> dict[str, str]:
 
 def environment() -> dict[str, str]:
     """The environment of the tools: homes and caches below ``.cache``, the venv first on PATH, collections from ``.cache``."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHONPATH", "VIRTUAL_ENV"))}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
     path = f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return (
         inherited
@@ -39,6 +41,8 @@ def environment() -> dict[str, str]:
             "ANSIBLE_HOME": str(CACHE / "ansible"),
             "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
             "LC_ALL": "C.UTF-8",
+            "MYPY_CACHE_DIR": str(CACHE / "mypy"),
+            "RUFF_CACHE_DIR": str(CACHE / "ruff"),
             "PATH": path,
             "VIRTUAL_ENV": str(VENV),
         }
