@@ -18,13 +18,15 @@ from ._cluster.api import Api
 from ._cluster.connection import AUTH_ARG_SPEC, MotorModule, connect
 from ._cluster.observe import observe
 from ._motor import json_reader
+from ._motor.config_rules import DEPLOY
 from ._motor.errors import InputError, MotorError
+from ._motor.json_reader import Path
 from ._motor.guard import not_deployed
 from ._motor.instances import ENGINE_ROLES, base_name
 from ._motor.plan import Plan
 from ._motor.record import USER_CONFIG_KEY
 from ._motor.state import ANY_BACKEND, Snapshot, service_state
-from ._motor.user_config import UserConfig, parse, validate_count
+from ._motor.user_config import UserConfig, override, parse, validate_count
 
 WAIT_SPEC: dict[str, Any] = {
     "wait": {"type": "bool", "default": True},
@@ -35,6 +37,7 @@ CONFIG_SPEC: dict[str, Any] = {
     "namespace": {"type": "str"},
     "user_config": {"type": "path"},
     "user_config_content": {"type": "raw"},
+    "overrides": {"type": "dict"},
 }
 INSTANCES_SPEC: dict[str, Any] = {
     "instances": {"type": "dict", "options": {role: {"type": "raw"} for role in ENGINE_ROLES}},
@@ -60,12 +63,17 @@ def run_module(spec: Mapping[str, Any], work: Callable[[Any], dict[str, Any]], *
 def given_config(module: Any) -> UserConfig | None:
     """The user config of the options, or None when none was given."""
     document = _inputs.read_user_config(module.params["user_config"], module.params["user_config_content"])
-    return None if document is None else parse(document)
+    if document is None:
+        return None
+    overrides: dict[Path, Any] = {("motor_deploy_config", key): value for key, value in (module.params["overrides"] or {}).items()}
+    return parse(override(document, overrides, source="overrides") if overrides else document)
 
 
 def namespace_of(module: Any, config: UserConfig | None) -> str:
-    """The namespace: option or `job_id`, which must agree."""
+    """The namespace: option or `job_id` (of the user config, or overridden), which must agree."""
     option = module.params["namespace"]
+    if config is None and not option:
+        option = (module.params["overrides"] or {}).get("job_id")
     if config is None and not option:
         raise InputError("namespace is needed (or user_config, whose job_id names it)", source="namespace", path="namespace")
     if config is not None and option and option != config.namespace:

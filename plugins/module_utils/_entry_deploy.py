@@ -18,7 +18,7 @@ from ._motor.plan import Plan
 from ._motor.plan_deploy import plan_deploy
 from ._motor.release import understand
 from ._motor.state import Snapshot
-from ._motor.user_config import UserConfig, override, parse, with_counts
+from ._motor.user_config import UserConfig, with_counts
 
 SHANGHAI_SECONDS = 8 * 3600
 
@@ -47,13 +47,9 @@ class Deployment:
         return plan_deploy(snapshot, self.config, rendered, stored, namespace)
 
     def _config(self, module: Any) -> UserConfig:
-        document = _inputs.read_user_config(self._params["user_config"], self._params["user_config_content"])
-        if document is None:
+        config = _entry.given_config(module)
+        if config is None:
             raise InputError("user_config is needed", source="user_config", path="user_config")
-        overrides: dict[tuple[str | int, ...], Any] = {
-            ("motor_deploy_config", key): value for key, value in (self._params["overrides"] or {}).items()
-        }
-        config = parse(override(document, overrides, source="overrides") if overrides else document)
         counts = _entry.given_counts(module)
         return with_counts(config, counts) if counts else config
 

@@ -40,6 +40,11 @@ options:
   user_config_content:
     description: The user config itself, as text or mapping, instead of O(user_config).
     type: raw
+  overrides:
+    description:
+      - Values that replace keys of C(motor_deploy_config) of the user config, for example from an inventory.
+      - Known keys are those of C(motor_deploy_config), such as C(job_id), C(p_instances_num) or C(image_name).
+    type: dict
 
 seealso:
   - module: ascend.mindie.motor_config_baseline_info

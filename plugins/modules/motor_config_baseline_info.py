@@ -39,6 +39,11 @@ options:
   user_config_content:
     description: The user config itself, as text or mapping, instead of O(user_config).
     type: raw
+  overrides:
+    description:
+      - Values that replace keys of C(motor_deploy_config) of the user config, for example from an inventory.
+      - Known keys are those of C(motor_deploy_config), such as C(job_id), C(p_instances_num) or C(image_name).
+    type: dict
 
 seealso:
   - module: ascend.mindie.motor_config_baseline
@@ -67,7 +72,7 @@ baseline:
       type: str
       sample: mindie-motor
     standing:
-      description: V(absent), V(deployer), V(applied) or V(unfinished), as in M(ascend.mindie.motor_service_info#module).
+      description: V(absent), V(deployer), V(applied) or V(unfinished), as in M(ascend.mindie.motor_service_info).
       type: str
       sample: applied
     counts:
@@ -96,7 +101,7 @@ changes:
       type: dict
       sample: {"prefill": [2, 4]}
     updatable:
-      description: Paths that M(ascend.mindie.motor_config_baseline#module) may change.
+      description: Paths that M(ascend.mindie.motor_config_baseline) may change.
       type: list
       elements: str
       sample: ["motor_controller_config.logging_config.log_level"]

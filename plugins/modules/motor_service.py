@@ -307,7 +307,6 @@ def main() -> None:
         **_entry.CONFIG_SPEC,
         **_entry.INSTANCES_SPEC,
         **_entry.WAIT_SPEC,
-        "overrides": {"type": "dict"},
         "env": {"type": "path"},
         "env_content": {"type": "raw"},
         "release": {"type": "path"},

@@ -50,7 +50,7 @@ class Unknown(Exception):
 
 def parse_address(text: str) -> Address:
     """ "127.0.0.1:80" as host and port. Raises ValueError."""
-    host, _, port = text.rpartition(":")
+    host, dummy, port = text.rpartition(":")
     return host.strip("[]"), int(port)
 
 
@@ -111,7 +111,7 @@ class Targets:
                 raise Unknown(f"Service {namespace}/{name} has no port {port}")
             port_name = ports[0].get("name", "")
         # NAME.SERVICE.NS names one pod of a StatefulSet.
-        first, _, rest = host.partition(".")
+        first, dummy, rest = host.partition(".")
         hostname = first if first != name and rest.startswith(f"{name}.") else ""
         found = list(self._endpoints(namespace, name, port_name, port if headless else None, hostname))
         if not found:
@@ -144,7 +144,7 @@ def forwarded(pod: Obj, port: int) -> Address | None:
     """Where a port of a pod is found on loopback, by the pod's annotations."""
     annotations = pod["metadata"].get("annotations", {})
     for pair in filter(None, annotations.get(FORWARD, "").split(",")):
-        number, _, address = pair.partition("=")
+        number, dummy, address = pair.partition("=")
         if number.strip() == str(port) and loopback(parse_address(address)[0]):
             return parse_address(address)
     host = annotations.get(ADDRESS, "")
@@ -242,7 +242,7 @@ class Egress:
 
 def _user(headers: list[str]) -> str:
     for header in headers:
-        name, _, value = header.partition(":")
+        name, dummy, value = header.partition(":")
         if name.lower() == "proxy-authorization":
             with contextlib.suppress(binascii.Error, UnicodeDecodeError):
                 return base64.b64decode(value.split()[-1]).decode().partition(":")[0]
@@ -276,7 +276,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def _mapping(text: str) -> tuple[Address, Address]:
-    source, _, target = text.partition("=")
+    source, dummy, target = text.partition("=")
     return parse_address(source), parse_address(target)
 
 

@@ -65,7 +65,7 @@ def field(pod: Obj, path: str, address: str) -> str:
 
 def resource_field(container: Obj, source: Obj) -> str:
     """limits.cpu and the like, divided by the divisor and rounded up."""
-    group, _, name = source["resource"].partition(".")
+    group, dummy, name = source["resource"].partition(".")
     resources = container.get("resources", {})
     quantity = resources.get(group, {}).get(name) or resources.get("limits", {}).get(name) or ALLOCATABLE[name]
     divisor = source.get("divisor") or "1"

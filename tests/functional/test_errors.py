@@ -165,7 +165,7 @@ def test_a_missing_crd_is_named(plain_cluster: Cluster, driver: Driver) -> None:
     driver.config[DEPLOY]["job_id"] = "mindie-plain"
     failed = driver.deploy(kubeconfig=plain_cluster.kubeconfig)
     assert failed["reason"] == "KindMissing" and "InferServiceSet" in failed["msg"] and "CRD" in failed["msg"]
-    assert set(name["metadata"]["name"] for name in plain_cluster.get("/api/v1/namespaces/mindie-plain/configmaps")["items"]) == {
+    assert {each["metadata"]["name"] for each in plain_cluster.get("/api/v1/namespaces/mindie-plain/configmaps")["items"]} == {
         "kube-root-ca.crt"
     }
 

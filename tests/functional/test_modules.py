@@ -171,7 +171,7 @@ def test_drift_is_repaired_by_scaling_to_the_recorded_counts(on_deployments: Dri
     path = f"/apis/apps/v1/namespaces/{driver.namespace}/deployments/vllm-p0"
     driver.cluster.request("DELETE", path)
     result = succeeded(driver.scale(prefill=2, decode=1))
-    assert [(action["verb"], action["name"]) for action in result["actions"]][0] == ("create", "vllm-p0")
+    assert next((action["verb"], action["name"]) for action in result["actions"]) == ("create", "vllm-p0")
 
 
 def test_a_standby_pod_that_never_becomes_ready_does_not_fail_the_deployment(driver: Driver) -> None:

@@ -118,7 +118,7 @@ class Recorder:
 
     def at(self, version: int) -> Obj:
         """The state with a resource version."""
-        return next(obj for *_, obj in self.rows if obj and obj["metadata"]["resourceVersion"] == str(version))
+        return next(obj for *dummy, obj in self.rows if obj and obj["metadata"]["resourceVersion"] == str(version))
 
     def gone(self, kind: str) -> list[str]:
         """Names of deleted objects, in the order of deletion."""

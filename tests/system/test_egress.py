@@ -145,7 +145,7 @@ def test_open_connections_are_cut_when_their_pod_goes(cluster: Cluster, client: 
             return None
 
         with wait_for(tunnel, 10, "a tunnel") as made:
-            peer, _ = listener.accept()
+            peer, dummy = listener.accept()
             with peer:
                 peer.sendall(b"hello")
                 assert made.recv(100) == b"hello"

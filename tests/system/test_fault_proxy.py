@@ -142,7 +142,7 @@ def test_paths_are_understood(path: str, kind: str, name: str, namespace: str) -
 
 
 def test_one_connection_serves_many_requests(proxy: FaultProxy, client: KubeClient) -> None:
-    for _ in range(20):
+    for dummy in range(20):
         client.get(NODES, "", "cpu-0")
     (pool,) = [client._pool.connection_from_url(client.url)]
     assert pool.num_connections == 1 and len(proxy.requests) == 20
@@ -152,7 +152,7 @@ def test_eight_clients_are_counted_exactly_and_fast(proxy: FaultProxy, namespace
     def work(number: int) -> None:
         own = KubeClient.from_kubeconfig(proxy.kubeconfig)
         own.create(CONFIG_MAPS, config_map(namespace, f"of-{number}"))
-        for _ in range(48):
+        for dummy in range(48):
             own.get(CONFIG_MAPS, namespace, f"of-{number}")
         own.delete(CONFIG_MAPS, namespace, f"of-{number}")
 

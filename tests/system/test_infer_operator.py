@@ -200,7 +200,7 @@ def test_f2_scale_in_takes_running_instances_in_no_particular_order(service: Ser
     """Two rounds of ten: the real operator's order is that of its cache, so it differs from one round to the next."""
     orders = []
     prepared(service, 12)
-    for _ in range(2):
+    for dummy in range(2):
         with Recorder(service, STATEFUL_SETS) as seen:
             service.scale(2)
             service.wait_complete(2)

@@ -290,7 +290,7 @@ def test_replicas_have_addresses_of_their_own_and_are_followed(client: KubeClien
     runner.follow(NAMESPACE, "app=replicas")
 
     def running() -> list[RunningPod]:
-        return [row for (_, name), row in runner.pods.items() if name.startswith("replicas-")]
+        return [row for (dummy, name), row in runner.pods.items() if name.startswith("replicas-")]
 
     wait_for(lambda: len(running()) == 2, 20, "two running pods")
     pods = running()
@@ -332,7 +332,7 @@ def test_pod_that_cannot_start_says_why(client: KubeClient, runner: PodRunner, c
 
 
 def test_programs_run_on_python_3_11_where_the_machine_has_one(runner: PodRunner) -> None:
-    _, version = find_python()
+    dummy, version = find_python()
     done = subprocess.run(["python3.11", "-c", ""], capture_output=True, check=False) if _has("python3.11") else None
     wanted = "3.11" if done and done.returncode == 0 else f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert version == wanted

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeAlias
 
 from .._motor.ownership import CONFIG_MAP, INSTANCE, LEASE, PART_OF, PRODUCT
 from .._motor.state import ANY_BACKEND, Snapshot
@@ -17,7 +17,7 @@ READERS = 8
 KEDA_GROUP = "keda.sh"
 
 # What tells how a service is made: (backend, base name of its instances), from `motor-config` or None.
-Understand = Callable[[Mapping[str, Any] | None], tuple[str, str]]
+Understand: TypeAlias = "Callable[[Mapping[str, Any] | None], tuple[str, str]]"
 
 
 def observe(api: Api, namespace: str, understand: Understand, others: Iterable[str] = ()) -> Snapshot:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,7 @@ def change(state: ServiceState, wanted: Mapping[str, int]) -> CountChange:
         missing = target - len(live)
         if missing > 0:
             free = (index for index in range(target + len(live)) if index not in live)
-            add[role] = tuple(index for index, _ in zip(free, range(missing)))
+            add[role] = tuple(itertools.islice(free, missing))
     return CountChange(remove, add)
 
 

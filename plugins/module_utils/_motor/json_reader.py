@@ -15,11 +15,11 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from .errors import InputError
 
-Path = tuple[str | int, ...]
+Path: TypeAlias = "tuple[str | int, ...]"
 
 BYTE_ORDER_MARK = "\ufeff"
 MAX_DEPTH = 200
@@ -305,7 +305,7 @@ class Scanner:
         return chr(first)
 
     def unicode_escape(self) -> int | None:
-        """The number of the \\uXXXX that starts here, or None when there is none."""
+        r"""The number of the \uXXXX that starts here, or None when there is none."""
         match = _UNICODE.match(self.text, self.offset)
         if match is None:
             return None

@@ -33,7 +33,8 @@ def plan_deploy(
     snapshot: Snapshot, config: UserConfig, rendered: Rendered | None, stored: UserConfig | None, namespace: Mapping[str, Any] | None = None
 ) -> Plan:
     """Plan the service that `config` describes. `rendered` may be None for a live service (its scripts and objects stay);
-    `namespace` is a Namespace to create first."""
+    `namespace` is a Namespace to create first.
+    """
     if stored is None:
         return _fresh(snapshot, config, _needed(snapshot, rendered), namespace)
     changes = baseline.compare(stored.data, config.data)

@@ -89,5 +89,5 @@ def _data(snapshot: Snapshot, stored: UserConfig, target: Mapping[str, int], giv
     """What `motor-config` will hold. Unchanged counts keep the stored text, so that formatting alone is no change."""
     data = dict((snapshot.config_map or {}).get("data") or {})
     if dict(target) != dict(stored.counts):
-        data[USER_CONFIG_KEY] = (given or with_counts(stored, target)).text
+        data[USER_CONFIG_KEY] = with_counts(given or stored, target).text
     return data

@@ -258,7 +258,7 @@ def _target_role(name: str, base_name: str) -> str | None:
     parsed = parse_instance_name(name, base_name)
     if parsed:
         return parsed[0]
-    prefix, _, role = name.rpartition("-")
+    prefix, dummy, role = name.rpartition("-")
     return role if prefix == f"{INFER_SERVICE_SET_NAME}-0" and role in ENGINE_ROLES else None
 
 

@@ -169,7 +169,7 @@ def workload(parent: Obj, index: int) -> Obj:
 
 
 def _environment(labels: dict[str, str]) -> list[dict[str, str]]:
-    set_name, _, service_index = labels[SERVICE_NAME].rpartition("-")
+    set_name, dummy, service_index = labels[SERVICE_NAME].rpartition("-")
     return [
         {"name": "INSTANCE_INDEX", "value": labels[INSTANCE_INDEX]},
         {"name": "INSTANCE_ROLE", "value": labels[ROLE_NAME]},

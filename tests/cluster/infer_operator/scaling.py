@@ -35,7 +35,7 @@ class Scaling:
             return {"type": kind, "message": f"unsupported scaling policy type: {kind}"}
         for field in COUNTS:
             value = policy.get("spec", {}).get(field)
-            if value is not None and type(value) is not int:
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
                 text = (
                     f"failed to unmarshal HPA spec: json: cannot unmarshal {GO_KIND[type(value)]} into Go struct field "
                     f"HorizontalPodAutoscalerSpec.{field} of type int32"

@@ -9,6 +9,9 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import counts, guard, record
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError, Refused
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_config import plan_update
@@ -16,8 +19,6 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_remove i
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_scale import plan_scale
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import service_state
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.user_config import with_counts
-from hypothesis import given
-from hypothesis import strategies as st
 
 from . import services
 
@@ -59,7 +60,7 @@ def test_an_instance_that_is_still_stopping_is_waited_for_before_growing() -> No
     shot = services.snapshot(config, services.running(prefill=1, decode=1))
     shot = shot.with_object(services.deployment("prefill", 1, deleting=True))
     plan = plan_scale(shot, config, {"prefill": 2, "decode": 1})
-    assert [(step.title, step.until) for step in plan.steps][0] == ("wait for instances that are still stopping", "gone")
+    assert next((step.title, step.until) for step in plan.steps) == ("wait for instances that are still stopping", "gone")
     assert writes(plan) == [("create", "vllm-p1")]
 
 
@@ -153,7 +154,10 @@ def test_counts_of_an_infer_service_set_change_by_one_guarded_patch() -> None:
 def test_an_infer_service_set_shrinks_before_it_grows() -> None:
     config = services.user_config(prefill=3, decode=1, deploy_mode="infer_service_set")
     plan = plan_scale(services.set_snapshot(config, prefill=3, decode=1), config, {"prefill": 1, "decode": 2})
-    assert [(step.writes[0].why, step.until, step.always) for step in plan.steps] == [("prefill 3 -> 1", "gone", True), ("decode 1 -> 2", "", False)]
+    assert [(step.writes[0].why, step.until, step.always) for step in plan.steps] == [
+        ("prefill 3 -> 1", "gone", True),
+        ("decode 1 -> 2", "", False),
+    ]
 
 
 def test_a_role_that_the_set_lacks_cannot_grow() -> None:

@@ -21,7 +21,7 @@ def test_shape_scripts_and_templates(shape: str, keys: int) -> None:
     assert found.shape == shape
     assert len(found.scripts) == len(SCRIPTS[shape]) == keys
     assert [document["kind"] for document in found.documents("infer_service_template.yaml")][-1] == "InferServiceSet"
-    assert found.document("controller_template.yaml", "Service")["metadata"]["name"] == "controller-service"
+    assert found.document("controller_template.yaml", "Service")["metadata"]["name"] == "mindie-motor-controller-service"
 
 
 def test_mooncake_config_is_that_of_the_backend_since_2026_07() -> None:
@@ -31,7 +31,7 @@ def test_mooncake_config_is_that_of_the_backend_since_2026_07() -> None:
 
 def test_other_files_do_not_count() -> None:
     files = {**releases.files(SHAPE_2026_05), "README.md": "x", "yaml_template/notes.txt": "x", "deep/yaml_template/x.yaml": [{}]}
-    assert sorted(understand(files).templates) == sorted(releases.templates(SHAPE_2026_05))
+    assert sorted(understand(files).templates) == sorted(releases.release(SHAPE_2026_05).templates)
 
 
 @pytest.mark.parametrize("files", [{}, {"startup/boot.sh": "x"}])
@@ -41,7 +41,9 @@ def test_no_release_at_all(files: dict[str, object]) -> None:
     assert caught.value.source == "release /here"
 
 
-@pytest.mark.parametrize("document", ["text", {"kind": "Service"}, {"metadata": {}}, {"kind": 1, "metadata": {}}, {"kind": "Service", "metadata": []}])
+@pytest.mark.parametrize(
+    "document", ["text", {"kind": "Service"}, {"metadata": {}}, {"kind": 1, "metadata": {}}, {"kind": "Service", "metadata": []}]
+)
 def test_a_document_that_is_no_object(document: Any) -> None:
     files = {**releases.files(SHAPE_2026_05), "yaml_template/engine_template.yaml": [document]}
     with pytest.raises(InputError, match="no Kubernetes object") as caught:

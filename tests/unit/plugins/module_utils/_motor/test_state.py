@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import pods as pod_facts
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import readiness, record, report
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.kinds import KINDS
@@ -26,7 +27,10 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
 
 
 def terminated(code: int) -> dict[str, Any]:
-    return {"phase": "Failed", "containerStatuses": [{"state": {"running": {}}}, {"state": {"terminated": {"reason": "Error", "exitCode": code}}}]}
+    return {
+        "phase": "Failed",
+        "containerStatuses": [{"state": {"running": {}}}, {"state": {"terminated": {"reason": "Error", "exitCode": code}}}],
+    }
 
 
 UNSCHEDULABLE = {
@@ -118,7 +122,9 @@ def test_without_a_ready_control_pod_the_reason_is_told() -> None:
     assert "no pod yet" in readiness.settled(replace(shot, pods=pods), {"prefill": 1, "decode": 1}).seen
 
 
-@pytest.mark.parametrize(("counts", "said"), [({"prefill": 2, "decode": 1}, "prefill: 1 of 2"), ({"prefill": 0, "decode": 1}, "1 instances, 0 wanted")])
+@pytest.mark.parametrize(
+    ("counts", "said"), [({"prefill": 2, "decode": 1}, "prefill: 1 of 2"), ({"prefill": 0, "decode": 1}, "1 instances, 0 wanted")]
+)
 def test_settled_needs_exactly_the_wanted_counts(counts: dict[str, int], said: str) -> None:
     verdict = readiness.settled(services.snapshot(CONFIG, services.running(prefill=1, decode=1)), counts)
     assert not verdict.done and said in verdict.seen
@@ -152,7 +158,9 @@ def test_pods_of_others_are_not_waited_for() -> None:
     other = services.pod("unrelated")
     shot = Snapshot("n", "any", "vllm", pods=(other,))
     assert readiness.no_pods(shot, {}).done
-    assert "2 pods left" in readiness.no_pods(replace(shot, pods=(other, services.pod("sglang-d1"), services.set_pod("prefill", 0))), {}).seen
+    assert (
+        "2 pods left" in readiness.no_pods(replace(shot, pods=(other, services.pod("sglang-d1"), services.set_pod("prefill", 0))), {}).seen
+    )
 
 
 def test_in_one_pod_the_single_container_is_all_there_is() -> None:
@@ -163,7 +171,9 @@ def test_in_one_pod_the_single_container_is_all_there_is() -> None:
     assert readiness.settled(shot, {}).done
 
 
-@pytest.mark.parametrize(("target", "owned"), [("vllm-p0", "prefill"), ("vllm-0-decode", "decode"), ("vllm-0-kv-pool", None), ("web", None)])
+@pytest.mark.parametrize(
+    ("target", "owned"), [("vllm-p0", "prefill"), ("vllm-0-decode", "decode"), ("vllm-0-kv-pool", None), ("web", None)]
+)
 def test_owners_of_counts(target: str, owned: str | None) -> None:
     scaler = {"kind": "ScaledObject", "metadata": {"name": "s"}, "spec": {"scaleTargetRef": {"name": target}}}
     owners = service_state(services.snapshot(CONFIG, [], autoscalers=(scaler,))).owners
