@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import Cluster, build
+from tests.cluster import Cluster, build, stages
 from tests.cluster.kube_client import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -321,13 +321,15 @@ def test_down_ends_everything_and_may_be_repeated() -> None:
     assert not any(map(alive, pids)) and not cluster.directory.exists()
 
 
-def test_a_program_that_ends_at_once_is_named(tmp_path: Path) -> None:
-    """Not a time-out but the program, its exit code and its last words; nothing stays behind."""
-    (tmp_path / "etcd").write_text("in the way of its directory")
-    cluster = Cluster(tmp_path, a2_nodes=0, a3_nodes=0, cpu_nodes=0)
+def test_a_program_that_ends_at_once_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a time-out but the program and its last words; nothing stays behind."""
+    monkeypatch.setattr(stages, "documents", lambda: "not: [a stage")
+    cluster = Cluster(a2_nodes=1, a3_nodes=0, cpu_nodes=0)
     started = time.monotonic()
-    with pytest.raises(RuntimeError, match="etcd ended with"):
-        cluster.up()
-    pids = list(cluster.pids.values())
-    cluster.down()
-    assert time.monotonic() - started < 30 and not any(map(alive, pids))
+    try:
+        with pytest.raises(RuntimeError, match="kwok ended with"):
+            cluster.up()
+        pids = list(cluster.pids.values())
+    finally:
+        cluster.down()
+    assert time.monotonic() - started < 25 and not any(map(alive, pids)) and not cluster.directory.exists()
