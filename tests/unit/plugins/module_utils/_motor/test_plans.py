@@ -268,3 +268,9 @@ def test_removing_leaves_objects_that_another_object_owns() -> None:
 def test_with_counts_agrees_with_the_plan() -> None:
     config = services.user_config()
     assert with_counts(config, {"prefill": 5, "decode": 1}).counts == {"prefill": 5, "decode": 1}
+
+
+def test_counts_of_the_option_win_over_those_of_the_file() -> None:
+    config = services.user_config()
+    plan = plan_scale(services.snapshot(config, services.running(prefill=2, decode=1)), config, {"prefill": 3, "decode": 1}, config)
+    assert json.loads(plan.data["user_config.json"])["motor_deploy_config"]["p_instances_num"] == 3
