@@ -238,3 +238,11 @@ def test_info_modules_report_without_writing(driver: Driver, cluster: Cluster) -
     baseline = succeeded(driver.run("motor_config_baseline_info", user_config_content=config))
     assert baseline["baseline"]["standing"] == "applied" and baseline["changes"]["counts"] == {"prefill": [2, 4]}
     assert driver.proxy.mutating() == []
+
+
+def test_storing_a_config_does_not_wait_for_instances_that_are_ill(driver: Driver) -> None:
+    succeeded(driver.deploy())
+    name = next(name for name in driver.get("pods", "v1") if name.startswith(driver.name("prefill", 0)))
+    driver.cluster.annotate_pod(driver.namespace, name, {"fake/never-ready": "true"})
+    changed = driver.with_config("motor_controller_config", "logging_config", "log_level", value="DEBUG")
+    assert succeeded(driver.run("motor_config_baseline", user_config_content=changed, wait_timeout=3))["changed"]

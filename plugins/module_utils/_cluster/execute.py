@@ -121,7 +121,7 @@ class Execution:
             if step.until and (step.always or self._settings.wait):
                 self._wait(step.title, {GONE: readiness.gone, NO_PODS: readiness.no_pods}[step.until])
                 self._wait_for_dependents(step)
-        if self._settings.wait and not self._plan.removes:
+        if self._settings.wait and self._plan.settles:
             self._wait("reach the wanted state", readiness.settled)
         if self._plan.record:
             self._record()

@@ -50,7 +50,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps in order, then (`record`) data and record of success in one write. `counts` is what will be there afterwards."""
+    """Steps in order, then (`record`) data and record of success in one write. `counts` is what will be there afterwards.
+
+    `settles`: success means that the service then runs as wanted (not so when pods only read a file again, or when all of them go).
+    """
 
     verb: str
     namespace: str
@@ -62,6 +65,7 @@ class Plan:
     why_record: str = ""
     env_sha256: str | None = None
     removes: bool = False
+    settles: bool = True
 
     @property
     def empty(self) -> bool:

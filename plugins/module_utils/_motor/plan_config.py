@@ -33,6 +33,7 @@ def plan_update(snapshot: Snapshot, stored: UserConfig, given: UserConfig) -> Pl
         counts_before=service_state(snapshot).counts(),
         data=data,
         record=bool(changes.updatable),
+        settles=False,
         why_record=f"update {', '.join(changes.updatable)}",
     )
 
