@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Lets running requests end before the pod does.
+# Before an engine pod ends: let the requests that it has run to their end.
 exec python3 "$CONFIGMAP_PATH/prestop.py"

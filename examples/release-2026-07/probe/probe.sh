@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Asks the program of this pod how it is: probe.sh startup|readiness|liveness [role].
+# probe.sh startup|readiness|liveness [control role]
 exec python3 "$CONFIGMAP_PATH/probe.py" "${2:-$ROLE}" "$1"

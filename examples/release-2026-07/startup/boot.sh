@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Chooses the program of this pod by its role.
+# Starts what the role of this pod needs. Sourced by its container, so it must not leave the shell but through exec or exit.
 set -eu
+# shellcheck source=/dev/null
 source "$CONFIGMAP_PATH/common.sh"
 case "${ROLE:-}" in
-    prefill | decode | union | encode) script=engine.sh ;;
-    SINGLE_CONTAINER) script=all_combine_in_single_container.sh ;;
+    prefill | decode | encode | union) script=engine.sh ;;
     kv_store) script=kv_cache_store.sh ;;
-    controller | coordinator | kv_pool | kv_conductor | mf_store) script=${ROLE}.sh ;;
+    controller | coordinator | kv_conductor | mf_store) script=$ROLE.sh ;;
+    SINGLE_CONTAINER) script=all_combine_in_single_container.sh ;;
     *)
-        echo "no program for role ${ROLE:-}" >&2
+        echo "no script for role '${ROLE:-}'" >&2
         exit 1
         ;;
 esac
+# shellcheck source=/dev/null
 source "$CONFIGMAP_PATH/$script"

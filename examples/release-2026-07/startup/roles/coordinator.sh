@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 set_coordinator_env
 exec python3 -m motor.coordinator.main

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
 # Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 exec python3 "$CONFIGMAP_PATH/kv_store_backends.memcache.memcache_meta_service.py"
