@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-COLLECTIONS = Path(os.environ.get("MINDIE_CACHE") or ROOT / ".cache") / "collections"
+from tests.tools.environment import COLLECTIONS, ROOT
+
 if str(COLLECTIONS) not in sys.path:
     sys.path.insert(0, str(COLLECTIONS))
 
-from tests.cluster import Cluster  # noqa: E402  (the path of the collection comes first)
+from tests.cluster import Cluster
 
 _NUMBERS = itertools.count(1)
 

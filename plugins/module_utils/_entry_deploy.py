@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from . import _entry, _inputs
@@ -16,6 +17,7 @@ from ._motor.manifests.identity import service_id_of
 from ._motor.manifests.ports import choose_node_ports, exposed_services
 from ._motor.plan import Plan
 from ._motor.plan_deploy import plan_deploy
+from ._motor.record import sha256
 from ._motor.release import understand
 from ._motor.state import Snapshot
 from ._motor.user_config import UserConfig, with_counts
@@ -44,7 +46,8 @@ class Deployment:
         namespace = self._missing_namespace() if stored is None else None
         service_id = service_id_of(snapshot.config_map) if snapshot.config_map else None
         rendered = self._render(service_id or self._new_service_id, self._ports(snapshot))
-        return plan_deploy(snapshot, self.config, rendered, stored, namespace)
+        plan = plan_deploy(snapshot, self.config, rendered, stored, namespace)
+        return replace(plan, env_sha256=sha256(self._env.text) if self._env else None)
 
     def _config(self, module: Any) -> UserConfig:
         config = _entry.given_config(module)
