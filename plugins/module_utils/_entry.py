@@ -18,11 +18,10 @@ from ._cluster.api import Api
 from ._cluster.connection import AUTH_ARG_SPEC, MotorModule, connect
 from ._cluster.observe import observe
 from ._motor import json_reader
-from ._motor.config_rules import DEPLOY
 from ._motor.errors import InputError, MotorError
-from ._motor.json_reader import Path
 from ._motor.guard import not_deployed
 from ._motor.instances import ENGINE_ROLES, base_name
+from ._motor.json_reader import Path
 from ._motor.plan import Plan
 from ._motor.record import USER_CONFIG_KEY
 from ._motor.state import ANY_BACKEND, Snapshot, service_state

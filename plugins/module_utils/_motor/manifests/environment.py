@@ -48,7 +48,7 @@ def functions(context: Context) -> Iterator[tuple[str, str, str]]:
     """
     common = _common(context)
     for name, section, script in (COMMON, *_FUNCTIONS[context.release.shape], MF_STORE):
-        own = _section(context.env, _effective(context.env, section))
+        own = {} if section == COMMON[1] else _section(context.env, _effective(context.env, section))
         combined = context.in_one_pod and (name, section, script) not in (COMMON, MF_STORE)
         yield (SINGLE_CONTAINER_SCRIPT if combined else script), name, function(name, {**common, **own})
 

@@ -43,7 +43,10 @@ def objects(context: Context) -> list[tuple[str, Draft]]:
         made += [(found.role, draft) for draft in _standing_alone(context, found.file, found.own_env, found.ports)]
     conductor = conductor_port(context)
     if conductor:
-        made += [(CONDUCTOR_ROLE, draft) for draft in _standing_alone(context, release.KV_CONDUCTOR, _conductor_env(context, found), (conductor,))]
+        made += [
+            (CONDUCTOR_ROLE, draft)
+            for draft in _standing_alone(context, release.KV_CONDUCTOR, _conductor_env(context, found), (conductor,))
+        ]
     return made
 
 

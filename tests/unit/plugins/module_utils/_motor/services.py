@@ -79,14 +79,22 @@ def deployment(role: str, index: int, *, pods: int = 1, deleting: bool = False, 
     }
 
 
-def pod(app: str, number: int = 0, *, ready: bool = True, leaving: bool = False, status: Mapping[str, Any] | None = None, **labels: str) -> dict[str, Any]:
+def pod(
+    app: str, number: int = 0, *, ready: bool = True, leaving: bool = False, status: Mapping[str, Any] | None = None, **labels: str
+) -> dict[str, Any]:
     """One pod with this `app` label."""
     marks = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaving else {}
     condition = {"type": "Ready", "status": "True" if ready else "False", "lastTransitionTime": "2026-01-02T00:00:00Z"}
     resources = {"requests": {"huawei.com/Ascend910": str(NPUS)}}
     owners = [{"kind": "ReplicaSet", "name": app, "uid": "rs"}]
     return {
-        "metadata": {"name": f"{app}-{number}", "uid": f"{app}-{number}", "labels": {"app": app, **labels}, "ownerReferences": owners, **marks},
+        "metadata": {
+            "name": f"{app}-{number}",
+            "uid": f"{app}-{number}",
+            "labels": {"app": app, **labels},
+            "ownerReferences": owners,
+            **marks,
+        },
         "spec": {"nodeName": f"node-{number}", "containers": [{"name": "c", "resources": resources}]},
         "status": dict(status) if status is not None else {"phase": "Running", "conditions": [condition]},
     }
@@ -147,6 +155,10 @@ def set_pod(role: str, index: int, **options: Any) -> dict[str, Any]:
     made = pod("vllm", index, **options)
     made["metadata"]["name"] = made["metadata"]["uid"] = f"vllm-0-{role}-{index}-0"
     made["metadata"]["labels"].update(
-        {"infer.huawei.com/instanceset-name": role, "infer.huawei.com/instanceset-index": str(index), "infer.huawei.com/inferservice-name": "vllm-0"}
+        {
+            "infer.huawei.com/instanceset-name": role,
+            "infer.huawei.com/instanceset-index": str(index),
+            "infer.huawei.com/inferservice-name": "vllm-0",
+        }
     )
     return made

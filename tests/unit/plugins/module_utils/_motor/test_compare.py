@@ -178,6 +178,11 @@ def test_values_of_different_kinds_differ(one: Any, other: Any) -> None:
     assert merged({"field": one}, {"field": other}) == {"field": one}
 
 
+def test_what_is_no_quantity_is_compared_as_it_is() -> None:
+    assert differences({"limits": {"x": "much"}}, {"limits": {"x": "much"}}) == ()
+    assert differences({"limits": {"x": "much"}}, {"limits": {"x": "more"}}) == ("limits.x",)
+
+
 def test_roles_of_an_infer_service_set() -> None:
     def obj(replicas: int) -> dict[str, Any]:
         return {"spec": {"template": {"roles": [{"name": "prefill", "replicas": replicas, "services": [{"name": "a", "spec": {}}]}]}}}

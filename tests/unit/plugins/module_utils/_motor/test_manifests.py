@@ -12,6 +12,8 @@ import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import render
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.draft import Draft
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.ports import FIRST_NODE_PORT, LAST_NODE_PORT, choose_node_ports
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.release import SHAPE_2026_05, SHAPE_2026_07, understand
 
 from . import releases
@@ -32,7 +34,9 @@ def test_every_object_is_labelled_placed_and_in_order(shape: str, mode: str) -> 
         assert LABELS.items() <= obj["metadata"]["labels"].items()
         assert obj["metadata"]["labels"]["app.kubernetes.io/component"]
         assert "status" not in obj
-        assert not any("app.kubernetes.io" in label for label in obj.get("spec", {}).get("template", {}).get("metadata", {}).get("labels", {}))
+        assert not any(
+            "app.kubernetes.io" in label for label in obj.get("spec", {}).get("template", {}).get("metadata", {}).get("labels", {})
+        )
         if obj["kind"].startswith("ClusterRole"):
             assert obj["metadata"]["name"].endswith(f"-{releases.NAMESPACE}")
             assert obj["metadata"]["labels"]["app.kubernetes.io/instance"] == releases.NAMESPACE
@@ -240,21 +244,25 @@ def test_a_template_without_a_needed_field_is_refused_by_name(file: str, path: t
     assert caught.value.path == named
 
 
-@pytest.mark.parametrize(("path", "value"), [(("spec", "template", "spec", "volumes"), {}), (("metadata",), "text")])
-def test_a_template_with_a_field_of_another_kind_is_refused(path: tuple[str, ...], value: Any) -> None:
-    files = releases.files(SHAPE_2026_07)
-    found = files["yaml_template/coordinator_template.yaml"][0]
-    for token in path[:-1]:
-        found = found[token]
-    if value == "text":
-        found["spec"]["replicas"], found["spec"]["template"]["metadata"] = [], "text"
-        wanted = config(hardware_type="350-Atlas-8")
-        files["yaml_template/engine_template.yaml"][0]["spec"]["template"]["metadata"] = "text"
-    else:
-        found[path[-1]] = value
-        wanted = config()
-    with pytest.raises(InputError, match="the template lacks this field"):
-        render(wanted, None, understand(files), service_id="a")
+def test_a_field_of_another_kind_is_refused_as_a_missing_one() -> None:
+    draft = Draft.of({"kind": "Service", "metadata": {"name": "a"}, "spec": {"ports": "none", "list": [{"name": "b"}]}}, "here")
+    for wrong in (
+        lambda: draft.set(("spec", "list", "port"), 1),
+        lambda: draft.add(("spec", "ports"), {"name": "x"}),
+        lambda: draft.at("spec", "list", 7),
+        lambda: draft.at("spec", "ports", "x"),
+    ):
+        with pytest.raises(InputError, match=r"here, Service: spec[.]"):
+            wrong()
+    draft.drop("spec", "ports", "x")
+    assert draft.get("spec", "ports") == "none"
+
+
+def test_labels_and_annotations_may_be_left_out_of_a_template() -> None:
+    draft = Draft.of({"kind": "Service", "metadata": {"name": "a", "labels": None}}, "here")
+    draft.set(("metadata", "labels", "a"), "1")
+    draft.set(("metadata", "annotations", "b"), "2")
+    assert draft.data["metadata"] == {"name": "a", "labels": {"a": "1"}, "annotations": {"b": "2"}}
 
 
 def test_a_release_without_a_service_of_the_coordinator_is_refused() -> None:
@@ -264,7 +272,7 @@ def test_a_release_without_a_service_of_the_coordinator_is_refused() -> None:
         files[f"yaml_template/{file}"] = [obj for obj in documents if obj["kind"] != "Service"]
         for role in roles(documents[-1]).values() if mode == "infer_service_set" else ():
             role.pop("services", None)
-        with pytest.raises(InputError, match="no Service of (controller|coordinator) with port 1026") as caught:
+        with pytest.raises(InputError, match=r"no Service of (controller|coordinator) with port 1026") as caught:
             render(config(deploy_mode=mode), None, understand(files, "release X"), service_id="a")
         assert caught.value.source == f"release X: yaml_template/{file}"
 
@@ -313,3 +321,13 @@ def test_wrong_node_ports(wanted: Any, path: str) -> None:
     with pytest.raises(InputError) as caught:
         rendered(config(), node_ports=wanted)
     assert (caught.value.source, caught.value.path) == ("node_ports", path)
+
+
+def test_chosen_node_ports_are_free_and_stay() -> None:
+    live = objects(rendered(config(deploy_mode="infer_service_set"), node_ports=None))["InferServiceSet vllm"]
+    exposed = [*PORTS_2026_07, "mindie-motor-observability"]
+    assert choose_node_ports(exposed, live, ()) == node_ports({"set": live})
+    used = {FIRST_NODE_PORT, FIRST_NODE_PORT + 2}
+    assert choose_node_ports(["b", "a"], None, used) == {"a": FIRST_NODE_PORT + 1, "b": FIRST_NODE_PORT + 3}
+    with pytest.raises(InputError, match="is taken"):
+        choose_node_ports(["a"], {}, range(FIRST_NODE_PORT, LAST_NODE_PORT + 1))

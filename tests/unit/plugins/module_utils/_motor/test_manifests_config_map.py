@@ -18,7 +18,9 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.release impor
 from . import releases
 from .releases import config, hybrid, rendered
 
-MULTI = {"motor_engine_prefill_config": {"engine_type": "vllm", "engine_config": {"kv_transfer_config": {"kv_connector": "MultiConnector"}}}}
+MULTI = {
+    "motor_engine_prefill_config": {"engine_type": "vllm", "engine_config": {"kv_transfer_config": {"kv_connector": "MultiConnector"}}}
+}
 POOL = {"kv_cache_pool_config": {"eviction_high_watermark_ratio": 0.9, "eviction_ratio": 0.1}}
 CONDUCTOR = {"kv_conductor_config": {"http_server_port": 13333}}
 
@@ -135,7 +137,7 @@ def test_a_function_stands_in_front_of_a_script_or_replaces_its_older_self() -> 
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-@pytest.mark.parametrize("value", ['plain', 'with "quotes"', "back\\slash", "`id`", "a b;c&d|e", "'single'", ""])
+@pytest.mark.parametrize("value", ["plain", 'with "quotes"', "back\\slash", "`id`", "a b;c&d|e", "'single'", ""])
 def test_the_shell_reads_a_value_back(value: str) -> None:
     script = environment.function("set_x_env", {"VALUE": value}) + 'set_x_env\nprintf %s "$VALUE"\n'
     assert subprocess.run(["bash", "-c", script], capture_output=True, check=True, text=True).stdout == value

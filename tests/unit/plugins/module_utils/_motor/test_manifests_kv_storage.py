@@ -16,7 +16,9 @@ from . import releases
 from .releases import config, objects, pod, rendered, roles, variables
 
 DOMAIN = f"{releases.NAMESPACE}.svc.cluster.local"
-MULTI = {"motor_engine_prefill_config": {"engine_type": "vllm", "engine_config": {"kv_transfer_config": {"kv_connector": "MultiConnector"}}}}
+MULTI = {
+    "motor_engine_prefill_config": {"engine_type": "vllm", "engine_config": {"kv_transfer_config": {"kv_connector": "MultiConnector"}}}
+}
 POOL = {"kv_cache_pool_config": {"eviction_high_watermark_ratio": 0.9, "eviction_ratio": 0.1}}
 CONDUCTOR = {"kv_conductor_config": {"http_server_port": 14444}}
 
@@ -136,7 +138,7 @@ STORAGE = [
 
 @pytest.mark.parametrize("mode", ["multi_deployment", "infer_service_set", "single_container"])
 def test_storage(mode: str) -> None:
-    found = objects(rendered(config(storage=STORAGE, dshm_size="128Gi", deploy_mode=mode)))
+    found = objects(rendered(config(storage=STORAGE, deploy_mode=mode)))
     claims = {name: obj["spec"] for name, obj in found.items() if name.startswith("PersistentVolumeClaim")}
     assert {name: spec["storageClassName"] for name, spec in claims.items()} == {
         "PersistentVolumeClaim mindie-motor-store-0": "fast",
@@ -152,7 +154,6 @@ def test_storage(mode: str) -> None:
     }[mode]
     template = pod(found[workload], role)
     volumes = {volume["name"]: volume for volume in template["spec"]["volumes"]}
-    assert volumes["dshm"]["emptyDir"]["sizeLimit"] == "128Gi"
     assert volumes["mindie-motor-store-0"]["persistentVolumeClaim"] == {"claimName": "mindie-motor-store-0"}
     assert volumes["mindie-motor-store-2"]["persistentVolumeClaim"] == {"claimName": "mine"}
     assert "mindie-motor-store-3" not in volumes
@@ -163,6 +164,16 @@ def test_storage(mode: str) -> None:
     assert mounts["mindie-motor-store-1"]["mountPath"] == "/cache"
     assert mounts["mindie-motor-store-0"] == {"name": "mindie-motor-store-0", "mountPath": "/mnt/store-0"}
     assert mounts["mindie-motor-store-4"]["readOnly"] is True
+
+
+@pytest.mark.parametrize(
+    ("mode", "workload", "role"),
+    [("multi_deployment", "Deployment vllm-d0", None), ("infer_service_set", "InferServiceSet vllm", "decode")],
+)
+def test_shared_memory(mode: str, workload: str, role: str | None) -> None:
+    found = objects(rendered(config(dshm_size="128Gi", deploy_mode=mode)))
+    volumes = {volume["name"]: volume for volume in pod(found[workload], role)["spec"]["volumes"]}
+    assert volumes["dshm"]["emptyDir"]["sizeLimit"] == "128Gi"
 
 
 def test_one_volume_need_not_be_in_a_list() -> None:
