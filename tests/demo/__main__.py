@@ -23,9 +23,9 @@ from rich.console import Console
 
 from tests.cluster import Cluster, build
 from tests.cluster.fault_proxy import FaultProxy
+from tests.support.playbooks import Outcome, PlaybookFailed, run, services
 
 from . import show
-from .playbooks import Outcome, PlaybookFailed, run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MODES = {"multi_deployment": "demo-deployments", "infer_service_set": "demo-infer-set"}
@@ -102,7 +102,7 @@ class Tour:
         if instances:
             variables["mindie_instances"] = instances
         with self._console.status(f"{self._mode}: {title}"):
-            outcome = run(playbook, self._name, variables, self._where.kubeconfig, check=check)
+            outcome = run(playbook, services(**{self._name: variables}), self._where.kubeconfig, check=check)
         requests, writes = self._where.counted()
         what = ("would " if check else "") + show.summary(outcome.actions)
         self.steps.append(show.Step(title, what, outcome.seconds, requests, writes))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from dataclasses import dataclass
@@ -38,10 +39,21 @@ class Outcome:
         return next(result["service"] for result in reversed(self.results) if "service" in result)
 
 
-def run(playbook: str, service: str, variables: dict[str, Any], kubeconfig: str, *, check: bool = False) -> Outcome:
-    """Run one playbook for one service. Raises PlaybookFailed with what went wrong."""
-    inventory = {"all": {"children": {"motor_services": {"hosts": {service: variables}}}}}
-    settings = {**environment(), "K8S_AUTH_KUBECONFIG": kubeconfig, "ANSIBLE_HOST_KEY_CHECKING": "false"}
+def services(**hosts: dict[str, Any]) -> dict[str, Any]:
+    """An inventory of services: name to variables."""
+    return {"all": {"children": {"motor_services": {"hosts": hosts}}}}
+
+
+def run(
+    playbook: str, inventory: dict[str, Any] | str, kubeconfig: str, *, check: bool = False, path: str = "", **extra_variables: Any
+) -> Outcome:
+    """Run one playbook over an inventory (data, or text of an INI file). `path` comes first on PATH.
+
+    Raises PlaybookFailed with what went wrong.
+    """
+    settings = {**environment(), "K8S_AUTH_KUBECONFIG": kubeconfig, "ANSIBLE_LOCALHOST_WARNING": "false"}
+    if path:
+        settings["PATH"] = f"{path}{os.pathsep}{settings['PATH']}"
     with tempfile.TemporaryDirectory(prefix="mindie-demo-") as folder:
         Path(folder, "env").mkdir()
         started = time.monotonic()
@@ -49,6 +61,7 @@ def run(playbook: str, service: str, variables: dict[str, Any], kubeconfig: str,
             private_data_dir=folder,
             playbook=f"ascend.mindie.{playbook}",
             inventory=inventory,
+            extravars=extra_variables,
             envvars=settings,
             cmdline="--check" if check else None,
             quiet=True,
@@ -56,7 +69,7 @@ def run(playbook: str, service: str, variables: dict[str, Any], kubeconfig: str,
         seconds = time.monotonic() - started
         events = list(finished.events)
     if finished.status != "successful":
-        raise PlaybookFailed(f"playbook {playbook} for {service}: {_complaint(events)}")
+        raise PlaybookFailed(f"playbook {playbook}: {_complaint(events)}")
     return Outcome(tuple(_results(events)), seconds)
 
 
