@@ -23,8 +23,8 @@ from .state import Snapshot, service_state
 from .user_config import UserConfig
 
 VERB = "deploy"
-# What pods need before they start, in the first step; workloads come after it.
 _WORKLOADS = frozenset({"Deployment", "InferServiceSet"})
+_REFERRING = _WORKLOADS | {"ClusterRoleBinding"}
 # Claims hold data: they are created, never pruned.
 _KEPT = frozenset({"PersistentVolumeClaim"})
 
@@ -47,8 +47,7 @@ def plan_deploy(
     steps: list[Step] = []
     if changes.updatable:
         steps.append(Step("update motor-config", (_config_write(snapshot, data, f"update {', '.join(changes.updatable)}"),)))
-    if updates:
-        steps.append(Step("update objects", updates))
+    steps.extend(_object_steps(updates))
     if not _creates_set(updates):
         templates = {(role, index): obj for role, index, obj in rendered.instances} if rendered else {}
         steps.extend(counts.steps(snapshot, state, wanted, templates))
@@ -76,9 +75,7 @@ def _fresh(snapshot: Snapshot, config: UserConfig, rendered: Rendered, namespace
     config_map = with_data(rendered.config_map, rendered.config_map["data"])
     steps.append(Step("write motor-config", (create(config_map, "pods read it when they start"),)))
     updates = _converge(snapshot, rendered)
-    needed = tuple(write for write in updates if write.kind not in _WORKLOADS)
-    workloads = tuple(write for write in updates if write.kind in _WORKLOADS)
-    steps.extend(Step(title, writes) for title, writes in (("create what pods need", needed), ("create workloads", workloads)) if writes)
+    steps.extend(_object_steps(updates))
     if not _creates_set(updates):
         templates = {(role, index): obj for role, index, obj in rendered.instances}
         steps.extend(counts.steps(snapshot, service_state(snapshot), _engine_counts(config), templates))
@@ -91,6 +88,13 @@ def _fresh(snapshot: Snapshot, config: UserConfig, rendered: Rendered, namespace
         record=True,
         why_record="record that the service is as its configuration says",
     )
+
+
+def _object_steps(writes: tuple[Write, ...]) -> list[Step]:
+    """What pods and bindings refer to comes first: the server lets only an administrator bind a role that is not there yet."""
+    first = tuple(write for write in writes if write.kind not in _REFERRING)
+    then = tuple(write for write in writes if write.kind in _REFERRING)
+    return [Step(title, part) for title, part in (("what workloads need", first), ("workloads", then)) if part]
 
 
 def _engine_counts(config: UserConfig) -> dict[str, int]:
