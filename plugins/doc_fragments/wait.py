@@ -20,7 +20,6 @@ options:
   wait_timeout:
     description:
       - How long to wait, in seconds. What was seen last is part of the error message.
-      - A state that cannot get better by waiting ends the task at once.
     type: int
     default: 1800
   lock_timeout:
@@ -28,4 +27,10 @@ options:
       - How long to wait, in seconds, for another run that is changing the same service.
     type: int
     default: 30
+  lock_duration:
+    description:
+      - Seconds for which the lock is held without being renewed, at least 1. It is renewed three times as often.
+      - A run that dies without giving the lock back keeps others waiting for this long.
+    type: int
+    default: 15
 """

@@ -31,6 +31,7 @@ WAIT_SPEC: dict[str, Any] = {
     "wait": {"type": "bool", "default": True},
     "wait_timeout": {"type": "int", "default": 1800},
     "lock_timeout": {"type": "int", "default": 30},
+    "lock_duration": {"type": "int", "default": 15},
 }
 CONFIG_SPEC: dict[str, Any] = {
     "namespace": {"type": "str"},
@@ -135,6 +136,7 @@ class Service:
             wait=params["wait"],
             wait_timeout=float(params["wait_timeout"]),
             lock_timeout=float(params["lock_timeout"]),
+            lock_duration=float(max(1, params["lock_duration"])),
             stable_for=GANG_STABLE_SECONDS,
         )
         plan, after = execute.run(self.api, self.observe, planner, settings, check_mode=self._module.check_mode)

@@ -141,7 +141,7 @@ RETURN = r"""
 actions:
   description:
     - The writes that were made, in order; in check mode those that would be made.
-    - The Lease that serves as lock is not listed.
+    - The Lease that serves as lock is listed only when it is removed with the service.
   returned: success
   type: list
   elements: dict

@@ -19,6 +19,8 @@ from tests.support.modules import run_module
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RELEASE = EXAMPLES / "release-2026-05"
+# A lock that a run could not give back is free after two seconds.
+QUICK = {"wait_timeout": 60, "lock_duration": 2}
 MODES = {"deployments": "multi_deployment", "infer_service_set": "infer_service_set"}
 
 
@@ -49,16 +51,16 @@ class Driver:
     def deploy(self, config: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
         """motor_service with the sample release."""
         given = {"user_config_content": config or self.config, "env_content": self.env, "release": str(RELEASE)}
-        return self.run("motor_service", **{**given, "node_ports": "auto", "wait_timeout": 60, **options})
+        return self.run("motor_service", **{**given, "node_ports": "auto", **QUICK, **options})
 
     def scale(self, *, prefill: int, decode: int, **options: Any) -> dict[str, Any]:
         """motor_instance_scale by counts alone."""
         instances = {"prefill": prefill, "decode": decode}
-        return self.run("motor_instance_scale", **{"namespace": self.namespace, "instances": instances, "wait_timeout": 60, **options})
+        return self.run("motor_instance_scale", **{"namespace": self.namespace, "instances": instances, **QUICK, **options})
 
     def remove(self, **options: Any) -> dict[str, Any]:
         """motor_service, state absent."""
-        return self.run("motor_service", namespace=self.namespace, state="absent", **{"wait_timeout": 60, **options})
+        return self.run("motor_service", namespace=self.namespace, state="absent", **{**QUICK, **options})
 
     def get(self, kind: str, api: str = "apps/v1") -> dict[str, dict[str, Any]]:
         """Objects of the namespace by name."""

@@ -53,6 +53,7 @@ class Plan:
     """Steps in order, then (`record`) data and record of success in one write. `counts` is what will be there afterwards.
 
     `settles`: success means that the service then runs as wanted (not so when pods only read a file again, or when all of them go).
+    `lease_left`: the Lease is there, and is to go with the service.
     """
 
     verb: str
@@ -66,17 +67,20 @@ class Plan:
     env_sha256: str | None = None
     removes: bool = False
     settles: bool = True
+    lease_left: bool = False
 
     @property
     def empty(self) -> bool:
         """True when nothing has to be written."""
-        return not self.record and not any(step.writes for step in self.steps)
+        return not self.record and not self.lease_left and not any(step.writes for step in self.steps)
 
     def actions(self) -> list[dict[str, Any]]:
         """All writes in order, the record last."""
         done = [write.action() for step in self.steps for write in step.writes]
         if self.record:
             done.append(Write("update", "ConfigMap", self.namespace, "motor-config", self.why_record).action())
+        if self.lease_left:
+            done.append(Write("delete", "Lease", self.namespace, "ascend-mindie", "the service is removed").action())
         return done
 
 

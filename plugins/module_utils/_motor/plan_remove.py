@@ -34,7 +34,15 @@ def plan_remove(snapshot: Snapshot, *, claims: bool) -> Plan:
     if snapshot.config_map:
         steps.append(Step("remove motor-config", (_config(snapshot.config_map),)))
     state = service_state(snapshot)
-    return Plan(verb=VERB, namespace=snapshot.namespace, steps=tuple(steps), counts_before=state.counts(), removes=True, settles=False)
+    return Plan(
+        verb=VERB,
+        namespace=snapshot.namespace,
+        steps=tuple(steps),
+        counts_before=state.counts(),
+        removes=True,
+        settles=False,
+        lease_left=snapshot.lease is not None,
+    )
 
 
 def belongs(obj: Mapping[str, Any]) -> bool:
