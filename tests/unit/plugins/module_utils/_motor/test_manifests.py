@@ -49,7 +49,7 @@ def test_every_object_is_labelled_placed_and_in_order(shape: str, mode: str) -> 
 def test_rendering_depends_on_its_arguments_only_and_leaves_the_release_alone(shape: str) -> None:
     release = releases.release(shape)
     before = copy.deepcopy(dict(release.templates))
-    results = [render(config(), None, release, service_id="a") for _ in range(2)]
+    results = [render(config(), None, release, service_id="a") for dummy in range(2)]
     assert results[0] == results[1]
     assert dict(release.templates) == before
 
