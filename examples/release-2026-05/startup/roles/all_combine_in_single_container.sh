@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Controller, coordinator and all instances side by side; when one of them ends, so does the pod.
-trap 'echo "a program of this pod has ended" >&2; exit 1' USR1
+trap 'trap "" USR1; echo "a program of this pod has ended" >&2; exit 1' USR1
 trap 'exit 0' TERM
 
 start() { # role, command
