@@ -17,7 +17,7 @@ from ._cluster import execute
 from ._cluster.api import Api
 from ._cluster.connection import AUTH_ARG_SPEC, MotorModule, connect
 from ._cluster.observe import observe
-from ._motor import json_reader
+from ._motor import json_reader, report
 from ._motor.errors import InputError, MotorError
 from ._motor.guard import not_deployed
 from ._motor.instances import ENGINE_ROLES, base_name
@@ -139,11 +139,17 @@ class Service:
             lock_duration=float(max(1, params["lock_duration"])),
             stable_for=GANG_STABLE_SECONDS,
         )
-        plan, after = execute.run(self.api, self.observe, planner, settings, check_mode=self._module.check_mode)
+        before: list[Snapshot] = []
+
+        def planned(snapshot: Snapshot) -> Plan:
+            before.append(snapshot)
+            return planner(snapshot)
+
+        plan, after = execute.run(self.api, self.observe, planned, settings, check_mode=self._module.check_mode)
         result = {"changed": not plan.empty, "actions": plan.actions(), "service": service_state(after).to_dict()}
         result["requests"] = self.api.requests
         if self._module._diff:
-            result["diff"] = {"before": {"instances": dict(plan.counts_before)}, "after": {"instances": dict(plan.counts)}}
+            result["diff"] = report.diff(before[-1], plan)
         return result
 
 

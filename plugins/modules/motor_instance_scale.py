@@ -27,7 +27,7 @@ attributes:
     description: Predicts with the same plan and sends no request that changes anything; rights to read are enough.
   diff_mode:
     support: full
-    description: Shows counts of instances and the paths of the configuration that change, never their values.
+    description: Shows counts of instances and the user config; in place of secrets there are digests.
   idempotent:
     support: full
     description: A second run changes nothing and writes nothing.

@@ -28,6 +28,7 @@ def start(name: str, command: list[str], directory: Path, environment: dict[str,
 
     The kernel kills it when the thread that started it dies, so that nothing is left even after kill -9 of the tests.
     """
+    parent = os.getpid()
     with open(directory / f"{name}.log", "ab") as log:
         return subprocess.Popen(
             command,
@@ -37,7 +38,8 @@ def start(name: str, command: list[str], directory: Path, environment: dict[str,
             cwd=directory,
             env=environment,
             start_new_session=True,
-            preexec_fn=_die_with_parent,  # safe: the library is loaded already, and the call takes no lock
+            # Safe: the library is loaded already, and the call takes no lock.
+            preexec_fn=lambda: _die_with_parent(parent),
         )
 
 
@@ -53,7 +55,7 @@ def stop(process: subprocess.Popen[bytes], patience: float = 5.0) -> None:
         process.wait()
 
 
-def _die_with_parent() -> None:
+def _die_with_parent(parent: int) -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:
+    if os.getppid() != parent:  # it died before the kernel was told
         os._exit(1)

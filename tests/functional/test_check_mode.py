@@ -70,3 +70,12 @@ def test_reading_is_enough_for_the_info_modules(driver: Driver) -> None:
     for module in ("motor_service_info", "motor_config_baseline_info"):
         assert not succeeded(driver.run(module, namespace=driver.namespace, kubeconfig=reader))["changed"]
     assert driver.proxy.mutating() == []
+
+
+def test_the_diff_is_the_same_in_check_mode_and_given_only_when_asked_for(driver: Driver) -> None:
+    succeeded(driver.deploy())
+    wanted = {"prefill": 1, "decode": 2}
+    predicted = succeeded(driver.scale(**wanted, check_mode=True, diff=True))["diff"]
+    assert "diff" not in succeeded(driver.scale(**wanted, check_mode=True))
+    assert succeeded(driver.scale(**wanted, diff=True))["diff"] == predicted
+    assert predicted["before"]["instances"] == {"prefill": 2, "decode": 1} and predicted["after"]["instances"] == wanted

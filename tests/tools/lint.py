@@ -17,7 +17,7 @@ CHECKS = (
     tool("reuse", "reuse", "lint", "--quiet"),
     tool("yamllint", "yamllint", "--strict", "."),
     Check("antsibull-changelog", (str(VENV / "bin" / "antsibull-changelog"), "lint")),
-    tool("ruff check", "ruff", "check"),
+    tool("ruff check", "ruff", "check", "--output-format", "concise"),
     tool("ruff format", "ruff", "format", "--check"),
 )
 

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from . import baseline, secrets
-from .record import applied_of, standing
+from .plan import Plan
+from .record import USER_CONFIG_KEY, applied_of, standing
 from .state import Snapshot, service_state
 from .user_config import UserConfig
 
@@ -37,3 +40,21 @@ def baseline_report(snapshot: Snapshot, stored: UserConfig | None, given: UserCo
             "not_allowed": list(changes.not_allowed),
         }
     return report
+
+
+def diff(before: Snapshot, plan: Plan) -> dict[str, Any]:
+    """What a plan changes of what we manage: counts of instances and the user config (secrets as marks)."""
+    old = (before.config_map or {}).get("data") or {}
+    new = {} if plan.removes else old if plan.data is None else plan.data
+    return {
+        "before": {"instances": dict(plan.counts_before), "user_config": _shown(old)},
+        "after": {"instances": dict(plan.counts), "user_config": _shown(new)},
+    }
+
+
+def _shown(data: Mapping[str, str]) -> Any:
+    text = data.get(USER_CONFIG_KEY)
+    try:
+        return secrets.mark(json.loads(text)) if text else {}
+    except ValueError:
+        return {}

@@ -14,6 +14,8 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor import pods a
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import readiness, record, report
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.kinds import KINDS
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import is_ours
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_remove import plan_remove
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_scale import plan_scale
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot, service_state
 
 from . import services
@@ -246,3 +248,16 @@ def test_the_state_as_plain_data() -> None:
     shown = service_state(services.snapshot(CONFIG, services.running(prefill=1, decode=1))).to_dict()
     assert shown["counts"] == {"prefill": 1, "decode": 1} and shown["standing"] == "applied"
     assert [role["name"] for role in shown["control"]] == ["controller", "coordinator"]
+
+
+def test_the_diff_of_a_plan_shows_what_we_manage_without_secrets() -> None:
+    before = services.user_config(motor_coordinator_config={"api_key_config": {"api_key": "geheim"}})
+    shot = services.snapshot(before, services.running(prefill=2, decode=1))
+    shown = report.diff(shot, plan_scale(shot, before, {"prefill": 3, "decode": 1}))
+    assert "geheim" not in str(shown)
+    assert shown["before"]["instances"] == {"prefill": 2, "decode": 1} and shown["after"]["instances"] == {"prefill": 3, "decode": 1}
+    counts = [shown[side]["user_config"]["motor_deploy_config"].pop("p_instances_num") for side in ("before", "after")]
+    assert counts == [2, 3] and shown["before"]["user_config"] == shown["after"]["user_config"]
+    assert report.diff(shot, plan_remove(shot, claims=False))["after"] == {"instances": {}, "user_config": {}}
+    shot.config_map["data"]["user_config.json"] = "{"
+    assert report.diff(shot, plan_remove(shot, claims=False))["before"]["user_config"] == {}
