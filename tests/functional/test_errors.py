@@ -212,3 +212,9 @@ def test_a_server_that_cannot_be_used(
     assert failed["failed"] and failed["msg"].startswith("Cannot ") and said in failed["msg"]
     assert failed.get("status") == status
     assert "not found" not in failed["msg"] and "Traceback" not in failed["msg"] and "exception" not in failed
+
+
+def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
+    missing = str(tmp_path / "absent")
+    failed = run_module("motor_service_info", namespace="x", kubeconfig=missing)
+    assert failed["reason"] == "NoConfiguration" and missing in failed["msg"]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Iterator
 from typing import Any
@@ -24,6 +25,7 @@ except ImportError:
 
 AUTH_ARG_SPEC: dict[str, Any] = _AUTH_ARG_SPEC
 MotorModule = AnsibleK8SModule
+_NO_CONFIGURATION = "Name a readable kubeconfig (option kubeconfig, K8S_AUTH_KUBECONFIG, KUBECONFIG) and a context that it has."
 
 
 def connect(module: Any) -> Api:
@@ -36,7 +38,8 @@ def connect(module: Any) -> Api:
         # The property api_groups would ask the server once more for what the client has just read.
         groups = frozenset(dynamic.resources.parse_api_groups(request_resources=False)["apis"])
     except CoreException as error:
-        raise ApiError("connect", str(error), reason="NoConfiguration", status=None, remedy=_UNREACHABLE) from error
+        attempted = f"connect with {_named_kubeconfig(module)}"
+        raise ApiError(attempted, str(error), reason="NoConfiguration", status=None, remedy=_NO_CONFIGURATION) from error
     except ApiException as error:
         raise _refused(error) from error
     except (HTTPError, OSError) as error:
@@ -44,6 +47,12 @@ def connect(module: Any) -> Api:
         reason = "CertificateInvalid" if _is_tls(error) else "Unreachable"
         raise ApiError("connect to the Kubernetes API server", str(error), reason=reason, status=None, remedy=remedy) from error
     return Api(_Sender(dynamic), groups)
+
+
+def _named_kubeconfig(module: Any) -> str:
+    """The kubeconfig in words; its content may be given instead of a path, and is not shown."""
+    given = module.params.get("kubeconfig") or os.environ.get("K8S_AUTH_KUBECONFIG")
+    return f"kubeconfig {given}" if isinstance(given, str) else "the kubeconfig that was given" if given else "the default kubeconfig"
 
 
 class _Sender:
