@@ -219,6 +219,16 @@ def test_without_a_release_new_instances_are_clones() -> None:
     assert write.name == "vllm-p2" and write.body["spec"] == rendered.body["spec"]
 
 
+def test_instances_of_a_role_that_has_none_left_come_from_the_release() -> None:
+    config, found, shot = service()
+    shot = shot.without("Deployment", "vllm-p0").without("Deployment", "vllm-p1")
+    (step,) = plan_deploy(shot, config, found, config).steps
+    assert [write.body for write in step.writes] == [obj for role, _index, obj in found.instances if role == "prefill"]
+    with pytest.raises(Refused) as refused:
+        plan_deploy(shot, config, None, config)
+    assert refused.value.reason == "NoSibling" and refused.value.paths == ("prefill",)
+
+
 @pytest.mark.parametrize("with_release", [True, False], ids=["release", "no release"])
 def test_an_updated_config_is_written_before_new_instances_read_it(with_release: bool) -> None:
     old, _found, shot = service()
