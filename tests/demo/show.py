@@ -56,7 +56,7 @@ def service(console: Console, mode: str, found: dict[str, Any]) -> None:
         ("NPUs", "right"),
         ("ready since", "left"),
     ):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+        table.add_column(column, justify=justify)
     for role in found["control"]:
         state = "[green]running[/]" if role["pods_ready"] else f"[red]{role['reason']}[/]"
         table.add_row(role["name"], state, f"{role['pods_ready']}/{role['pods']}", ", ".join(role["nodes"]), "", _since(role["since"]))
