@@ -167,9 +167,8 @@ def _with_live_counts(obj: Mapping[str, Any], live: Mapping[str, Any]) -> Mappin
 
 
 def _prune(snapshot: Snapshot, rendered: Rendered) -> tuple[Write, ...]:
-    instances = {obj["metadata"]["name"] for _role, _index, obj in rendered.instances}
     wanted = {(obj["kind"], obj["metadata"]["name"]) for obj in rendered.objects}
-    engines = instances | {instance.name for instance in service_state(snapshot).instances}
+    engines = {instance.name for instance in service_state(snapshot).instances}
     gone = []
     for obj in _live_objects(snapshot):
         key = (obj["kind"], obj["metadata"]["name"])
