@@ -75,6 +75,24 @@ def trouble(pod: Mapping[str, Any]) -> Trouble | None:
     return None
 
 
+def node_of(pod: Mapping[str, Any]) -> str:
+    """The node that the pod was scheduled to, or ""."""
+    return str(pod["spec"].get("nodeName") or "")
+
+
+def lost(pod: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any] | None]) -> Trouble | None:
+    """A scheduled pod that is not ready and whose node is gone or not Ready. `nodes` has those that were read, None for gone ones."""
+    name = node_of(pod)
+    if name not in nodes or is_ready(pod):
+        return None
+    node = nodes[name]
+    if node is None:
+        return Trouble("failed", f"pod {pod['metadata']['name']}: node {name} is gone")
+    if (_condition(node, "Ready") or {}).get("status") == "True":
+        return None
+    return Trouble("failed", f"pod {pod['metadata']['name']}: node {name} is not Ready")
+
+
 def _exit(status: Mapping[str, Any]) -> str:
     for container in status.get("containerStatuses") or ():
         terminated = (container.get("state") or {}).get("terminated") or {}

@@ -14,6 +14,7 @@ from . import pods as pod_facts
 from .instances import BASE_NAMES, ENGINE_ROLES, INFER_SERVICE_SET_NAME, parse_instance_name
 from .ownership import CONTROL_APP
 from .record import intent_of, standing
+from .siblings import is_engine
 
 Object = Mapping[str, Any]
 # Nothing says how the service is built: look for both kinds of workloads.
@@ -24,7 +25,10 @@ NAME_PREFIX = "mindie-motor-"
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Plain objects as the API server holds them, read at one moment. `None` for a kind that the server does not know."""
+    """Plain objects as the API server holds them, read at one moment. `None` for a kind that the server does not know.
+
+    `nodes` has only those that pods which are not Ready run on; the value is None for one that is gone.
+    """
 
     namespace: str
     backend: str
@@ -39,6 +43,7 @@ class Snapshot:
     others: Mapping[tuple[str, str], Object] = field(default_factory=dict)
     pods_version: str = ""
     instance_sets_version: str = ""
+    nodes: Mapping[str, Object | None] = field(default_factory=dict)
 
     def with_object(self, obj: Object) -> Snapshot:
         """The snapshot after the server has stored `obj`."""
@@ -78,6 +83,10 @@ class Instance:
     nodes: tuple[str, ...] = ()
     npus: int = 0
     altered: bool = False
+
+    def order(self) -> tuple[int, int]:
+        """The key by which instances are sorted."""
+        return ENGINE_ROLES.index(self.engine_role), self.index
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for results."""
@@ -140,7 +149,7 @@ def service_state(snapshot: Snapshot) -> ServiceState:
         namespace=snapshot.namespace,
         backend=snapshot.backend,
         standing=standing(snapshot.config_map),
-        instances=tuple(sorted(make(snapshot), key=lambda i: (ENGINE_ROLES.index(i.engine_role), i.index))),
+        instances=tuple(sorted(make(snapshot), key=Instance.order)),
         control=tuple(_control(snapshot, role, app) for role, app in _control_apps(snapshot).items()),
         intent=intent_of(snapshot.lease),
         owners=_owners(snapshot),
@@ -157,38 +166,44 @@ def _from_deployments(snapshot: Snapshot) -> Iterable[Instance]:
         parsed = parse_instance_name(name, snapshot.base_name)
         if parsed:
             seen.add(name)
-            yield _deployment_instance(deployment, parsed, by_app.get(name, []))
+            yield _deployment_instance(snapshot, deployment, parsed, by_app.get(name, []))
     for app, pods in by_app.items():
         parsed = parse_instance_name(app, snapshot.base_name)
         if parsed and app not in seen and any(pod_facts.is_leaving(pod) or _collected(pod) for pod in pods):
-            yield _instance(*parsed, app, pods, wanted=len(pods), leaving=True)
+            yield _instance(snapshot, *parsed, app, pods, wanted=len(pods), leaving=True)
 
 
-def _deployment_instance(deployment: Object, parsed: tuple[str, int], pods: list[Object]) -> Instance:
+def _deployment_instance(snapshot: Snapshot, deployment: Object, parsed: tuple[str, int], pods: list[Object]) -> Instance:
     name = deployment["metadata"]["name"]
-    if (deployment["spec"]["selector"].get("matchLabels") or {}).get("app") != name:
+    if not is_engine(deployment):
         return Instance(*parsed, name, "foreign", reason="its selector is not that of an engine instance")
     leaving = bool(deployment["metadata"].get("deletionTimestamp"))
-    return _instance(*parsed, name, pods, wanted=int(deployment["spec"].get("replicas", 1)), leaving=leaving)
+    return _instance(snapshot, *parsed, name, pods, wanted=int(deployment["spec"].get("replicas", 1)), leaving=leaving)
 
 
 def _from_instance_sets(snapshot: Snapshot) -> Iterable[Instance]:
     wanted_pods: dict[str, int] = {}
     counts: dict[str, int] = {}
-    for role in _roles(snapshot.infer_service_set):
+    for role in infer_roles(snapshot):
         if role["name"] in ENGINE_ROLES:
             counts[role["name"]] = int(role.get("replicas") or 0)
             wanted_pods[role["name"]] = int((role.get("spec") or {}).get("replicas", 1))
-    by_instance: dict[tuple[str, int], list[Object]] = defaultdict(list)
-    for pod in snapshot.pods:
-        key = _infer_instance(pod)
-        if key:
-            by_instance[key].append(pod)
+    by_instance = instance_pods(snapshot)
     expected = {(role, index) for role, count in counts.items() for index in range(count)}
     for role, index in expected | set(by_instance):
         pods = by_instance.get((role, index), [])
         name = f"{INFER_SERVICE_SET_NAME}-0-{role}-{index}"
-        yield _instance(role, index, name, pods, wanted=wanted_pods.get(role, len(pods)), leaving=(role, index) not in expected)
+        yield _instance(snapshot, role, index, name, pods, wanted=wanted_pods.get(role, len(pods)), leaving=(role, index) not in expected)
+
+
+def instance_pods(snapshot: Snapshot) -> dict[tuple[str, int], list[Object]]:
+    """Pods of the instances of an InferServiceSet, by engine role and index."""
+    found: dict[tuple[str, int], list[Object]] = defaultdict(list)
+    for pod in snapshot.pods:
+        key = _infer_instance(pod)
+        if key:
+            found[key].append(pod)
+    return found
 
 
 def _infer_instance(pod: Object) -> tuple[str, int] | None:
@@ -197,11 +212,11 @@ def _infer_instance(pod: Object) -> tuple[str, int] | None:
     return (role, int(index)) if role in ENGINE_ROLES and index.isdigit() else None
 
 
-def _instance(engine_role: str, index: int, name: str, pods: list[Object], *, wanted: int, leaving: bool) -> Instance:
+def _instance(snapshot: Snapshot, engine_role: str, index: int, name: str, pods: list[Object], *, wanted: int, leaving: bool) -> Instance:
     staying = [pod for pod in pods if not pod_facts.is_leaving(pod)]
     shown = pods if leaving else staying
     ready = sum(pod_facts.is_ready(pod) for pod in staying)
-    state, reason = ("terminating", f"{len(pods)} pods left") if leaving else _verdict(staying, ready, wanted)
+    state, reason = ("terminating", f"{len(pods)} pods left") if leaving else _verdict(snapshot, staying, ready, wanted)
     return Instance(
         engine_role=engine_role,
         index=index,
@@ -216,10 +231,10 @@ def _instance(engine_role: str, index: int, name: str, pods: list[Object], *, wa
     )
 
 
-def _verdict(staying: list[Object], ready: int, wanted: int) -> tuple[str, str]:
+def _verdict(snapshot: Snapshot, staying: list[Object], ready: int, wanted: int) -> tuple[str, str]:
     if ready >= wanted:
         return "running", ""
-    troubles = [trouble for trouble in map(pod_facts.trouble, staying) if trouble]
+    troubles = [trouble for pod in staying for trouble in (pod_facts.trouble(pod), pod_facts.lost(pod, snapshot.nodes)) if trouble]
     if troubles:
         worst = min(troubles, key=lambda trouble: trouble.state != "failed")
         return worst.state, worst.reason
@@ -262,8 +277,9 @@ def _target_role(name: str, base_name: str) -> str | None:
     return role if prefix == f"{INFER_SERVICE_SET_NAME}-0" and role in ENGINE_ROLES else None
 
 
-def _roles(infer_service_set: Object | None) -> list[Any]:
-    spec = (infer_service_set or {}).get("spec") or {}
+def infer_roles(snapshot: Snapshot) -> list[Any]:
+    """The roles of the InferServiceSet, those of control pods included."""
+    spec = (snapshot.infer_service_set or {}).get("spec") or {}
     return list((spec.get("template") or {}).get("roles") or ())
 
 

@@ -1,0 +1,87 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the instances of an engine role have in common: which one is like the others, and which were altered."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .instances import parse_instance_name
+
+Object = Mapping[str, Any]
+
+# Set by `kubectl rollout restart`: it makes new pods, not other ones.
+_RESTARTED = "kubectl.kubernetes.io/restartedAt"
+_JOB_NAME = "JOB_NAME"
+# Lists whose order means nothing.
+_UNORDERED = frozenset({"containers", "initContainers", "env", "ports", "volumeMounts", "volumes", "tolerations"})
+
+
+def by_role(deployments: Iterable[Object], base_name: str) -> dict[str, list[tuple[int, Object]]]:
+    """Deployments that are engine instances and are to stay, by engine role, each with its index, lowest first."""
+    found: dict[str, list[tuple[int, Object]]] = defaultdict(list)
+    for deployment in deployments:
+        parsed = parse_instance_name(deployment["metadata"]["name"], base_name)
+        if parsed and not deployment["metadata"].get("deletionTimestamp") and is_engine(deployment):
+            found[parsed[0]].append((parsed[1], deployment))
+    return {role: sorted(items, key=lambda item: item[0]) for role, items in found.items()}
+
+
+def is_engine(deployment: Object) -> bool:
+    """Whether the Deployment selects its pods as an engine instance does: by its own name."""
+    labels = deployment["spec"]["selector"].get("matchLabels") or {}
+    return bool(labels.get("app") == deployment["metadata"]["name"])
+
+
+def usual(deployments: Iterable[Object]) -> Object | None:
+    """The first of the Deployments that has the specification which most of them have; None when there is none."""
+    items = [(deployment, specification(deployment)) for deployment in deployments]
+    if not items:
+        return None
+    # Of specifications that are equally frequent, the one seen first.
+    most = Counter(text for dummy, text in items).most_common(1)[0][0]
+    return next(deployment for deployment, text in items if text == most)
+
+
+def altered(deployments: Iterable[Object], base_name: str, scaled: Iterable[str] = ()) -> frozenset[str]:
+    """Names of instances that differ from most of their siblings. `scaled`: engine roles whose pods an autoscaler counts."""
+    names: set[str] = set()
+    for role, items in by_role(deployments, base_name).items():
+        found = [deployment for dummy, deployment in items]
+        common = usual(found)
+        wanted = specification(common, pods=role not in scaled) if common else ""
+        names.update(item["metadata"]["name"] for item in found if specification(item, pods=role not in scaled) != wanted)
+    return frozenset(names)
+
+
+def specification(deployment: Object, *, pods: bool = True) -> str:
+    """What makes one instance differ from another, as text: the spec without the names of the instance.
+
+    Needed to compare what one API server stored, which writes quantities and defaults alike.
+    """
+    spec: dict[str, Any] = copy.deepcopy(dict(deployment["spec"]))
+    if not pods:
+        spec.pop("replicas", None)
+    (spec["selector"].get("matchLabels") or {}).pop("app", None)
+    metadata = spec["template"].get("metadata") or {}
+    (metadata.get("labels") or {}).pop("app", None)
+    (metadata.get("annotations") or {}).pop(_RESTARTED, None)
+    for container in spec["template"]["spec"].get("containers") or ():
+        container["env"] = [item for item in container.get("env") or () if item.get("name") != _JOB_NAME]
+    return json.dumps(_plain(spec, ""), sort_keys=True)
+
+
+def _plain(value: Any, key: str) -> Any:
+    """Without what holds nothing, and with lists in one order where their order means nothing."""
+    if isinstance(value, dict):
+        plain = {name: _plain(item, name) for name, item in value.items()}
+        return {name: item for name, item in plain.items() if item not in (None, "", [], {})}
+    if isinstance(value, list):
+        items = [_plain(item, "") for item in value]
+        return sorted(items, key=lambda item: json.dumps(item, sort_keys=True)) if key in _UNORDERED else items
+    return value
