@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from .._motor.ownership import CONFIG_MAP, INSTANCE, LEASE, PART_OF, PRODUCT
-from .._motor.state import ANY_BACKEND, Snapshot
-from .api import Api, ObjectList
+from .._motor.state import ANY_BACKEND, Snapshot, doubtful_nodes
+from .api import Api, ApiError, ObjectList
 
 READERS = 8
 KEDA_GROUP = "keda.sh"
@@ -30,7 +31,7 @@ def observe(api: Api, namespace: str, understand: Understand, others: Iterable[s
         listed = {kind: pool.submit(_list_kind, api, kind, namespace) for kind in others}
         backend, base_name = understand(config_map.result())
         workloads = _workloads(pool, api, namespace, backend)
-        return Snapshot(
+        snapshot = Snapshot(
             namespace=namespace,
             backend=backend,
             base_name=base_name,
@@ -42,6 +43,21 @@ def observe(api: Api, namespace: str, understand: Understand, others: Iterable[s
             others={(kind, item["metadata"]["name"]): item for kind, found in listed.items() for item in found.result().items},
             **_workload_fields(workloads),
         )
+    return replace(snapshot, nodes=_nodes(api, doubtful_nodes(snapshot)))
+
+
+def _nodes(api: Api, names: Collection[str]) -> dict[str, Mapping[str, Any] | None]:
+    """These nodes, in one request. Nodes belong to the whole cluster, and a service can be run without the right to read them."""
+    try:
+        if len(names) == 1:
+            return {name: api.get("Node", None, name) for name in names}
+        items = api.list_objects("Node", None).items if names else ()
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return {}
+    found = {item["metadata"]["name"]: item for item in items}
+    return {name: found.get(name) for name in names}
 
 
 # Without a hint, a cluster that does not know InferServiceSets has none of them.

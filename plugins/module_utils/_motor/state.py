@@ -287,6 +287,18 @@ def _labels(obj: Object) -> Mapping[str, str]:
     return obj["metadata"].get("labels") or {}
 
 
+def doubtful_nodes(snapshot: Snapshot) -> tuple[str, ...]:
+    """Nodes that may be the reason why a pod of an engine instance is not ready: those that have to be looked at."""
+    pods = (pod for pod in snapshot.pods if _is_engine_pod(snapshot, pod))
+    return tuple(sorted({pod_facts.node_of(pod) for pod in pods if not pod_facts.is_ready(pod) and not pod_facts.is_leaving(pod)} - {""}))
+
+
+def _is_engine_pod(snapshot: Snapshot, pod: Object) -> bool:
+    if snapshot.backend == "infer_service_set":
+        return _infer_instance(pod) is not None
+    return parse_instance_name(_labels(pod).get("app", ""), snapshot.base_name) is not None
+
+
 def service_pods(snapshot: Snapshot) -> tuple[Object, ...]:
     """Pods of the service; other pods of the namespace are not ours to wait for."""
     return tuple(pod for pod in snapshot.pods if _is_service_pod(pod))
