@@ -139,17 +139,11 @@ class Service:
             lock_duration=float(max(1, params["lock_duration"])),
             stable_for=GANG_STABLE_SECONDS,
         )
-        before: list[Snapshot] = []
-
-        def planned(snapshot: Snapshot) -> Plan:
-            before.append(snapshot)
-            return planner(snapshot)
-
-        plan, after = execute.run(self.api, self.observe, planned, settings, check_mode=self._module.check_mode)
-        result = {"changed": not plan.empty, "actions": plan.actions(), "service": service_state(after).to_dict()}
+        outcome = execute.run(self.api, self.observe, planner, settings, check_mode=self._module.check_mode)
+        result = {"changed": bool(outcome.actions), "actions": outcome.actions, "service": service_state(outcome.after).to_dict()}
         result["requests"] = self.api.requests
         if self._module._diff:
-            result["diff"] = report.diff(before[-1], plan)
+            result["diff"] = report.diff(outcome.before, outcome.plan)
         return result
 
 

@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .._motor.errors import MotorError
 from .._motor.kinds import KINDS
+from .retry import TRANSIENT, Attempts
 
 PAGE = 500
 CONNECT_SECONDS = 10.0
@@ -45,6 +48,15 @@ class KindMissing(ApiError):
     """The server does not know this kind of object: its CRD is not installed."""
 
 
+class Conflict(ApiError):
+    """A conditional write met another state than the one it was made for: observe and plan again.
+
+    `uncertain`: an earlier attempt got no answer, so it may have been this very write that changed the state.
+    """
+
+    uncertain = False
+
+
 class Transport(Protocol):
     """How a request is sent; raises TransportError when no answer came."""
 
@@ -57,16 +69,18 @@ class Transport(Protocol):
         content_type: str,
         timeout: tuple[float, float],
         stream: bool = False,
+        fence: Callable[[], None] | None = None,
     ) -> Response: ...
 
 
 @dataclass(frozen=True)
 class Response:
-    """Status and body of an answer; `stream` yields the lines of a watch."""
+    """Status and body of an answer; `stream` yields the lines of a watch. `retry_after` (seconds) is what the server asked for."""
 
     status: int
     body: bytes
     stream: Iterator[bytes] | None = None
+    retry_after: float | None = None
 
 
 class TransportError(Exception):
@@ -85,14 +99,46 @@ class ObjectList:
     resource_version: str
 
 
+class _Counter:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.value = 0
+
+    def add(self) -> None:
+        with self._lock:
+            self.value += 1
+
+
 class Api:
-    """Kubernetes verbs on plain dicts. Thread-safe; `requests` counts what was sent."""
+    """Kubernetes verbs on plain dicts. Thread-safe.
+
+    Every write is conditional (a name that must be free, a resourceVersion, a uid, a JSON patch with tests), so that a request
+    which failed for a passing reason, or got no answer, is simply sent again: done twice it is refused, which is a Conflict.
+    """
 
     def __init__(self, send: Transport, groups: frozenset[str] = frozenset()) -> None:
         self._send = send
-        self._lock = threading.Lock()
+        self._sent = _Counter()
+        self._fence: Callable[[], None] | None = None
+        self._pause: Callable[[float], None] | None = time.sleep
         self.groups = groups
-        self.requests = 0
+
+    @property
+    def requests(self) -> int:
+        """How many requests were sent."""
+        return self._sent.value
+
+    def fenced(self, check: Callable[[], None]) -> Api:
+        """The same verbs; each write is preceded by `check`, which raises to stop it."""
+        api = copy.copy(self)
+        api._fence = check
+        return api
+
+    def pausing(self, pause: Callable[[float], None] | None) -> Api:
+        """The same verbs with another way to pause between attempts; None: each request is sent once."""
+        api = copy.copy(self)
+        api._pause = pause
+        return api
 
     def get(self, kind: str, namespace: str | None, name: str) -> dict[str, Any] | None:
         """The object, or None when the server said 404 for this very object."""
@@ -192,11 +238,33 @@ class Api:
         body: Any = None,
         content_type: str = "application/json",
     ) -> dict[str, Any]:
-        response = self._exchange(method, path, query or [], body, content_type, attempted)
+        response, attempts, uncertain = self._persist(method, path, query or [], body, content_type, attempted)
         if response.status >= 300:
-            raise _error(attempted, kind, response)
+            raise _error(attempted, kind, response, write=method, uncertain=uncertain, tried=attempts.said())
         decoded: dict[str, Any] = json.loads(response.body)
         return decoded
+
+    def _persist(
+        self, method: str, path: str, query: list[tuple[str, str]], body: Any, content_type: str, attempted: str
+    ) -> tuple[Response, Attempts, bool]:
+        """Send until there is an answer that lasts. Also tells whether an earlier attempt may have been carried out."""
+        attempts, uncertain = Attempts(), False
+        while True:
+            try:
+                response = self._exchange(method, path, query, body, content_type, attempted, tried=attempts)
+                if response.status not in TRANSIENT:
+                    return response, attempts, uncertain
+                pause = attempts.pause(response.retry_after) if self._pause else None
+                if pause is None:
+                    return response, attempts, uncertain
+                uncertain = uncertain or response.status != 429
+            except ApiError as error:
+                pause = attempts.pause() if self._pause and error.reason == "Unreachable" else None
+                if pause is None:
+                    raise
+                uncertain = True
+            if self._pause:
+                self._pause(pause)
 
     def _exchange(
         self,
@@ -207,14 +275,18 @@ class Api:
         content_type: str,
         attempted: str,
         stream: bool = False,
+        tried: Attempts | None = None,
     ) -> Response:
-        with self._lock:
-            self.requests += 1
+        fence = None if method == "GET" else self._fence
+        if fence:
+            fence()
+        self._sent.add()
         try:
-            return self._send(method, path, query, body, content_type, (CONNECT_SECONDS, READ_SECONDS), stream)
+            return self._send(method, path, query, body, content_type, (CONNECT_SECONDS, READ_SECONDS), stream, fence)
         except TransportError as error:
             reason, remedy = ("CertificateInvalid", _TLS) if error.tls else ("Unreachable", _UNREACHABLE)
-            raise ApiError(attempted, str(error), reason=reason, status=None, remedy=remedy) from error
+            said = f"{error}{tried.said() if tried else ''}"
+            raise ApiError(attempted, said, reason=reason, status=None, remedy=remedy) from error
 
 
 def _identity(obj: Mapping[str, Any]) -> tuple[str, str | None, str]:
@@ -226,15 +298,27 @@ def _label(kind: str, namespace: str | None, name: str) -> str:
     return f"{kind} {namespace}/{name}" if namespace and KINDS[kind].namespaced else f"{kind} {name}"
 
 
-def _error(attempted: str, kind: str, response: Response) -> ApiError:
+def _error(attempted: str, kind: str, response: Response, *, write: str = "GET", uncertain: bool = False, tried: str = "") -> ApiError:
     """Turn a Status answer into an error; a 404 without an object's name means that the kind is unknown."""
     status = _status_of(response.body)
-    said = str(status.get("message") or response.body[:300].decode("utf-8", "replace"))
+    said = str(status.get("message") or response.body[:300].decode("utf-8", "replace")) + tried
     reason = str(status.get("reason") or f"HTTP{response.status}")
     if response.status == 404 and not (status.get("details") or {}).get("name"):
         remedy = f"The cluster does not know the kind {kind} ({KINDS[kind].api_version}): install its CRD and operator first."
         return KindMissing(attempted, said, reason="KindMissing", status=404, remedy=remedy)
-    return ApiError(attempted, said, reason=reason, status=response.status, remedy=_REMEDIES.get(response.status, ""))
+    remedy = _REMEDIES.get(response.status, "")
+    if _is_conflict(write, response.status):
+        conflict = Conflict(attempted, said, reason=reason, status=response.status, remedy=remedy)
+        conflict.uncertain = uncertain
+        return conflict
+    return ApiError(attempted, said, reason=reason, status=response.status, remedy=remedy)
+
+
+def _is_conflict(write: str, status: int) -> bool:
+    """What a condition of a write does when it is not met: 409; 404 for an object that is gone; 422 for a test of a JSON patch,
+    which the server does not tell from a patch whose result is invalid.
+    """
+    return write != "GET" and (status == 409 or (status == 404 and write in ("PUT", "PATCH")) or (status == 422 and write == "PATCH"))
 
 
 def _status_of(body: bytes) -> dict[str, Any]:

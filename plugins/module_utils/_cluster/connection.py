@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC as _AUTH_ARG_SPEC
@@ -15,7 +16,9 @@ from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import 
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
 
+from . import fence as fences
 from .api import _TLS, _UNREACHABLE, Api, ApiError, Response, TransportError, _error
+from .retry import TRANSIENT, Attempts
 
 try:
     from kubernetes.client.exceptions import ApiException
@@ -33,19 +36,26 @@ def connect(module: Any) -> Api:
 
     The client asks the server for /version and its API groups; a failure is an ApiError like any other.
     """
-    try:
-        dynamic = get_api_client(module=module).client
-        # The property api_groups would ask the server once more for what the client has just read.
-        groups = frozenset(dynamic.resources.parse_api_groups(request_resources=False)["apis"])
-    except CoreException as error:
-        attempted = f"connect with {_named_kubeconfig(module)}"
-        raise ApiError(attempted, str(error), reason="NoConfiguration", status=None, remedy=_NO_CONFIGURATION) from error
-    except ApiException as error:
-        raise _refused(error) from error
-    except (HTTPError, OSError) as error:
-        remedy = _TLS if _is_tls(error) else _UNREACHABLE
-        reason = "CertificateInvalid" if _is_tls(error) else "Unreachable"
-        raise ApiError("connect to the Kubernetes API server", str(error), reason=reason, status=None, remedy=remedy) from error
+    attempts = Attempts()
+    while True:
+        try:
+            dynamic = get_api_client(module=module).client
+            # The property api_groups would ask the server once more for what the client has just read.
+            groups = frozenset(dynamic.resources.parse_api_groups(request_resources=False)["apis"])
+            break
+        except CoreException as error:
+            attempted = f"connect with {_named_kubeconfig(module)}"
+            raise ApiError(attempted, str(error), reason="NoConfiguration", status=None, remedy=_NO_CONFIGURATION) from error
+        except ApiException as error:
+            pause = attempts.pause(_retry_after(error.headers)) if error.status in TRANSIENT else None
+            if pause is None:
+                raise _refused(error) from error
+            time.sleep(pause)
+        except (HTTPError, OSError) as error:
+            remedy = _TLS if _is_tls(error) else _UNREACHABLE
+            reason = "CertificateInvalid" if _is_tls(error) else "Unreachable"
+            raise ApiError("connect to the Kubernetes API server", str(error), reason=reason, status=None, remedy=remedy) from error
+    fences.install(dynamic.client.rest_client.pool_manager)
     return Api(_Sender(dynamic), groups)
 
 
@@ -70,23 +80,25 @@ class _Sender:
         content_type: str,
         timeout: tuple[float, float],
         stream: bool = False,
+        fence: Callable[[], None] | None = None,
     ) -> Response:
         try:
-            answer = self._dynamic.request(
-                method,
-                path,
-                body=body,
-                query_params=list(query),
-                header_params={"Accept": "application/json"},
-                content_type=content_type,
-                serialize=False,
-                _request_timeout=timeout,
-            )
+            with fences.fenced(fence):
+                answer = self._dynamic.request(
+                    method,
+                    path,
+                    body=body,
+                    query_params=list(query),
+                    header_params={"Accept": "application/json"},
+                    content_type=content_type,
+                    serialize=False,
+                    _request_timeout=timeout,
+                )
             return Response(answer.status, b"" if stream else answer.data, _lines(answer) if stream else None)
         except ApiException as error:
             if not error.status:
                 raise TransportError(str(error.reason), tls=True) from error
-            return Response(error.status, _as_bytes(error.body))
+            return Response(error.status, _as_bytes(error.body), retry_after=_retry_after(error.headers))
         except (HTTPError, OSError) as error:
             raise TransportError(str(error), tls=_is_tls(error)) from error
 
@@ -107,6 +119,12 @@ def _refused(error: Any) -> ApiError:
     if not error.status:
         return ApiError(attempted, str(error.reason), reason="CertificateInvalid", status=None, remedy=_TLS)
     return _error(attempted, "Namespace", Response(error.status, _as_bytes(error.body)))
+
+
+def _retry_after(headers: Any) -> float | None:
+    """The seconds of a Retry-After header; API servers send whole numbers."""
+    value = str((headers or {}).get("Retry-After") or "")
+    return float(value) if value.isdecimal() else None
 
 
 def _as_bytes(body: Any) -> bytes:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -15,7 +16,7 @@ from .._motor.errors import MotorError
 from .._motor.ownership import LEASE as LEASE_NAME
 from .._motor.ownership import metadata_labels
 from .._motor.record import INTENT_ANNOTATION, intent_of
-from .api import Api, ApiError
+from .api import Api, ApiError, Conflict
 
 RENEWALS_PER_DURATION = 3
 
@@ -32,7 +33,11 @@ class Lock:
     """Held from `acquire` to `release`; a thread renews it three times per duration."""
 
     def __init__(self, api: Api, namespace: str, holder: str, duration: float = 15.0) -> None:
-        self._api = api
+        # Giving the lock back is worth some patience even when the run was told to stop.
+        self._api = api.fenced(self.check).pausing(time.sleep)
+        # A renewal has its own rhythm; one that hangs must not keep the next one from being tried.
+        self._once = self._api.pausing(None)
+        self._taking = api.fenced(self._note)
         self._namespace = namespace
         self._holder = holder
         self._duration = duration
@@ -40,6 +45,7 @@ class Lock:
         self._renewed = 0.0
         self._stop = threading.Event()
         self._lost: str | None = None
+        self._trouble = ""
         self._thread: threading.Thread | None = None
 
     def acquire(self, observed: Mapping[str, Any] | None, intent: Mapping[str, Any]) -> bool:
@@ -48,14 +54,10 @@ class Lock:
         Writing with the observed resourceVersion proves that no run of ours wrote since the observation.
         """
         lease = self._taken(observed, intent)
-        started = time.monotonic()
         try:
-            self._lease = self._api.replace(lease) if observed else self._api.create(lease)
-        except ApiError as error:
-            if error.status == 409 or (error.status == 404 and observed):
-                return False
-            raise
-        self._renewed = started
+            self._lease = self._taking.replace(lease) if observed else self._taking.create(lease)
+        except Conflict:
+            return False
         self._thread = threading.Thread(target=self._renew_for_ever, daemon=True)
         self._thread.start()
         return True
@@ -63,7 +65,7 @@ class Lock:
     def check(self) -> None:
         """Raise LockLost unless the lock is surely still ours."""
         if self._lost is None and time.monotonic() - self._renewed > self._duration:
-            self._lost = f"it could not be renewed for {self._duration:g} s"
+            self._lost = f"it could not be renewed for {self._duration:g} s{self._trouble}"
         if self._lost:
             message = f"Lost the lock Lease {self._namespace}/{LEASE_NAME}: {self._lost}. Nothing more was written; run the task again."
             raise LockLost(message, reason="LockLost")
@@ -71,25 +73,48 @@ class Lock:
     def release(self, *, done: bool) -> None:
         """Give the lock back; the intent is cleared only when the work is done."""
         self._halt()
-        if self._lost:
-            return
-        lease = self._with_intent(None) if done else self._lease
-        lease["spec"].update(holderIdentity="", renewTime=_now())
-        self._api.replace(lease)
+        for dummy in range(2):
+            lease = self._with_intent(None) if done else dict(self._lease, spec=dict(self._lease["spec"]))
+            lease["spec"].update(holderIdentity="", renewTime=_now())
+            try:
+                self._api.replace(lease)
+                return
+            except Conflict:  # an answer to a renewal may have been lost
+                if not self._read_again():
+                    return
 
     def remove(self) -> None:
         """Delete the Lease of a service that was removed, unless somebody took it meanwhile."""
         self._halt()
-        if self._lost:
-            return
-        metadata = self._lease["metadata"]
-        preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-        self._api.delete("Lease", self._namespace, LEASE_NAME, preconditions=preconditions)
+        for dummy in range(2):
+            metadata = self._lease["metadata"]
+            preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+            try:
+                self._api.delete("Lease", self._namespace, LEASE_NAME, preconditions=preconditions)
+                return
+            except Conflict:
+                if not self._read_again():
+                    return
+
+    def _read_again(self) -> bool:
+        """Take over the Lease as it is now; False when it is no longer ours."""
+        lease = self._once.get("Lease", self._namespace, LEASE_NAME)
+        if lease is None:
+            self._lost = "it was deleted"
+        elif lease["spec"].get("holderIdentity") != self._holder:
+            self._lost = f"{lease['spec'].get('holderIdentity') or 'another run'} took it"
+        else:
+            self._lease = lease
+        return self._lost is None
+
+    def _note(self) -> None:
+        """The lock holds from the moment at which its request was sent."""
+        self._renewed = time.monotonic()
 
     def _halt(self) -> None:
         self._stop.set()
         if self._thread:
-            self._thread.join()
+            self._thread.join(self._duration)
 
     def _taken(self, observed: Mapping[str, Any] | None, intent: Mapping[str, Any]) -> dict[str, Any]:
         now = _now()
@@ -116,23 +141,35 @@ class Lock:
         return lease
 
     def _renew_for_ever(self) -> None:
-        while not self._stop.wait(self._duration / RENEWALS_PER_DURATION):
-            started = time.monotonic()
-            self._lease["spec"]["renewTime"] = _now()
-            try:
-                self._lease = self._api.replace(self._lease)
-                self._renewed = started
-            except ApiError as error:
-                if error.status in (404, 409):
-                    self._lost = "another run took it" if error.status == 409 else "it was deleted"
-                    return
+        pause = self._duration / RENEWALS_PER_DURATION
+        while not self._stop.wait(pause):
+            # A failed renewal is tried again soon: the lock is lost when none succeeds within its duration.
+            pause = self._duration / RENEWALS_PER_DURATION if self._renew() else self._duration / (5 * RENEWALS_PER_DURATION)
+            if self._lost:
+                return
+
+    def _renew(self) -> bool:
+        started = time.monotonic()
+        try:
+            self._lease = self._once.replace(dict(self._lease, spec={**self._lease["spec"], "renewTime": _now()}))
+            self._renewed = started
+            return True
+        except Conflict:
+            with contextlib.suppress(ApiError):
+                self._read_again()
+        except LockLost:
+            pass
+        except ApiError as error:
+            self._trouble = f" ({error.message})"
+        return False
 
 
 class Contender:
     """Waits for a lock that somebody else holds. Dead is what stays unchanged for its duration by our own clock."""
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, holder: str) -> None:
         self._deadline = time.monotonic() + timeout
+        self._holder = holder
         self._timeout = timeout
         self._version = ""
         self._since = 0.0
@@ -140,7 +177,7 @@ class Contender:
     def free(self, lease: Mapping[str, Any] | None) -> bool:
         """True when the lock may be taken now; raises LockHeld after the timeout."""
         spec = (lease or {}).get("spec") or {}
-        if not lease or not spec.get("holderIdentity"):
+        if not lease or spec.get("holderIdentity") in (None, "", self._holder):
             return True
         version, now = lease["metadata"]["resourceVersion"], time.monotonic()
         if version != self._version:
@@ -151,10 +188,6 @@ class Contender:
         if now > self._deadline:
             raise LockHeld(_held(lease, self._timeout), reason="LockHeld", holder=spec["holderIdentity"])
         return False
-
-    def pause(self) -> None:
-        """Sleep a moment between two looks at the Lease."""
-        time.sleep(0.5)
 
 
 def _held(lease: Mapping[str, Any], timeout: float) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .choice import Removal
+
 GONE, NO_PODS = "gone", "no_pods"
 
 
@@ -17,6 +19,7 @@ class Write:
     """One request that changes an object.
 
     `verb` is `create` (body: the object), `update` (body: the whole object, or a JSON patch when `patch`) or `delete`.
+    `removed` names the instances that go for good with it.
     """
 
     verb: str
@@ -28,6 +31,7 @@ class Write:
     patch: bool = False
     preconditions: Mapping[str, str] = field(default_factory=dict)
     propagation: str = "Background"
+    removed: tuple[Removal, ...] = ()
 
     def action(self) -> dict[str, Any]:
         """The write as it appears in a module's result."""
@@ -53,7 +57,7 @@ class Plan:
     """Steps in order, then (`record`) data and record of success in one write. `counts` is what will be there afterwards.
 
     `settles`: success means that the service then runs as wanted (not so when pods only read a file again, or when all of them go).
-    `lease_left`: the Lease is there, and is to go with the service.
+    `lease_left`: the Lease is there, and is to go with the service. `notices` are things that the user should know and that are no errors.
     """
 
     verb: str
@@ -68,6 +72,7 @@ class Plan:
     removes: bool = False
     settles: bool = True
     lease_left: bool = False
+    notices: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -77,11 +82,16 @@ class Plan:
     def actions(self) -> list[dict[str, Any]]:
         """All writes in order, the record last."""
         done = [write.action() for step in self.steps for write in step.writes]
-        if self.record:
-            done.append(Write("update", "ConfigMap", self.namespace, "motor-config", self.why_record).action())
-        if self.lease_left:
-            done.append(Write("delete", "Lease", self.namespace, "ascend-mindie", "the service is removed").action())
-        return done
+        return [*done, *([self.recording().action()] if self.record else []), *self.closing()]
+
+    def recording(self) -> Write:
+        """The write of the record, as it appears in a module's result."""
+        return Write("update", "ConfigMap", self.namespace, "motor-config", self.why_record)
+
+    def closing(self) -> list[dict[str, Any]]:
+        """What is done with the lock after everything else, as far as a module's result shows it."""
+        lease = Write("delete", "Lease", self.namespace, "ascend-mindie", "the service is removed")
+        return [lease.action()] if self.lease_left else []
 
 
 def create(obj: Mapping[str, Any], why: str) -> Write:

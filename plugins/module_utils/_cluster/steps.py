@@ -1,0 +1,111 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One run of one plan under the lock: the writes of a step up to 8 at once, waits in between, the record last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from .._motor import readiness
+from .._motor.plan import GONE, NO_PODS, Plan, Step, Write
+from .._motor.record import with_applied
+from .._motor.state import Snapshot
+from .api import Api, Conflict
+from .waiting import Waiter
+
+WRITERS = 8
+_JUDGES: dict[str, readiness.Judge] = {GONE: readiness.gone, NO_PODS: readiness.no_pods}
+
+
+class Execution:
+    """Keeps the snapshot current from the answers of the server and from watches. `done` lists the writes that were carried out.
+
+    `check` raises when nothing more may be written; `place` says in words how far the plan has come.
+    """
+
+    def __init__(self, api: Api, plan: Plan, snapshot: Snapshot, waiter: Waiter, check: Callable[[], None], *, wait: bool) -> None:
+        self._api = api.fenced(check)
+        self._plan, self._waiter, self._check, self._wait = plan, waiter, check, wait
+        self._snapshot = snapshot
+        self.done: list[Write] = []
+        self.unsure: list[Write] = []
+        self.place = ""
+
+    def run(self, by: str, run: str) -> Snapshot:
+        """Every step in order, the final wait, the record."""
+        settles = self._wait and self._plan.settles
+        total = len(self._plan.steps) + settles + self._plan.record
+        for number, step in enumerate(self._plan.steps, start=1):
+            self.place = f"at step {number} of {total} ({step.title})"
+            self._check()
+            self.write(step)
+            self._await(step)
+        if settles:
+            self.place = f"at step {total - self._plan.record} of {total} (wait for the instances)"
+            self._waiter.until("reach the wanted state", readiness.settled, self._snapshot, self._plan.counts)
+        if self._plan.record:
+            self.place = f"at step {total} of {total} (record the success)"
+            self._record(by, run)
+        return self._waiter.current(self._snapshot)
+
+    def write(self, step: Step) -> Snapshot:
+        """Send the writes of a step, up to 8 at once; the first error wins after all have ended."""
+        with ThreadPoolExecutor(WRITERS) as pool:
+            answers = [(write, pool.submit(self._send, write)) for write in step.writes]
+        for write, answer in answers:
+            error = answer.exception()
+            if error is None:
+                self._take_over(write, answer.result())
+            elif isinstance(error, Conflict) and error.uncertain:
+                self.unsure.append(write)
+        for dummy, answer in answers:
+            answer.result()
+        return self._snapshot
+
+    def _take_over(self, write: Write, stored: Mapping[str, Any] | None) -> None:
+        self.done.append(write)
+        if write.verb == "delete":
+            self._snapshot = self._snapshot.without(write.kind, write.name)
+        elif stored and write.kind != "Namespace":
+            self._snapshot = self._snapshot.with_object(stored)
+
+    def _send(self, write: Write) -> Mapping[str, Any] | None:
+        if write.verb == "create":
+            return self._api.create(write.body)
+        if write.verb == "delete":
+            self._api.delete(write.kind, write.namespace, write.name, preconditions=write.preconditions, propagation=write.propagation)
+            return None
+        if write.patch:
+            return self._api.patch(write.kind, write.namespace, write.name, write.body)
+        return self._api.replace(write.body)
+
+    def _await(self, step: Step) -> None:
+        if not step.until or not (step.always or self._wait):
+            return
+        self._waiter.until(step.title, _JUDGES[step.until], self._snapshot, self._plan.counts)
+        for write in step.writes:
+            if write.propagation == "Foreground":
+                self._waiter.until_absent(step.title, write.kind, write.name)
+
+    def _record(self, by: str, run: str) -> None:
+        self._check()
+        plan = self._plan
+        updated = with_applied(
+            self._snapshot.config_map or {}, plan.data or {}, plan.counts, at=_now(), by=by, run=run, env_sha256=plan.env_sha256
+        )
+        write = plan.recording()
+        try:
+            self._snapshot = self._snapshot.with_object(self._api.replace(updated))
+        except Conflict as error:
+            if error.uncertain:
+                self.unsure.append(write)
+            raise
+        self.done.append(write)
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
