@@ -1,129 +1,135 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`make bench`: seconds and requests of the main verbs, with 20 ms latency in front of the API server, beside a bare ping."""
+"""`make bench`: 1 -> 16 prefill instances and back, beside kubernetes.core, at 0 and 20 ms of API latency; writes docs/benchmark.*.
+
+MINDIE_BENCH_ROUNDS makes it shorter (and then nothing is written to docs). `python -m tests.bench draw` draws the last full run again.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from tests.cluster import Cluster
 from tests.cluster.fault_proxy import FaultProxy
-from tests.tools.environment import COLLECTIONS, VENV, environment
+from tests.tools.environment import CACHE, ROOT
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-LATENCY = 0.02
-ROUNDS = 3
+from . import chart, page
+from .measure import Case, Result, Results, Run, Runner
+from .peers import FEW, MANY, MODES, Service
 
-
-@dataclass
-class Row:
-    """One line of the result: seconds of each round, and the requests of the last one."""
-
-    what: str
-    seconds: list[float] = field(default_factory=list)
-    requests: int = 0
+FULL_ROUNDS = 10
+LATENCIES = (0, 20)
+# Peers that wait mostly sleep: more rounds, or another latency, would take long and tell nothing more.
+WAITING_PEERS_ROUNDS, WAITING_LATENCY = 3, 20
+UP, DOWN, UNCHANGED = page.UP, page.DOWN, page.UNCHANGED
+RAW = CACHE / "bench" / "results.json"
 
 
 class Bench:
-    """Runs things with cold discovery caches through the proxy."""
+    """Measures everything, rounds interleaved: what slows the machine down for a while slows down all peers."""
 
-    def __init__(self, proxy: FaultProxy) -> None:
-        self._proxy = proxy
-        self.rows: list[Row] = []
+    def __init__(self, runner: Runner, services: list[Service], rounds: int, console: Console) -> None:
+        self._runner, self._services, self._rounds, self._console = runner, services, rounds, console
+        self.results = Results()
 
-    def measure(self, what: str, prepare: Callable[[], Any], work: Callable[[], Any]) -> None:
-        """Time `work` some rounds, each after `prepare` (which is not timed)."""
-        row = Row(what)
-        for _round in range(ROUNDS):
-            prepare()
-            self._proxy.clear()
-            started = time.monotonic()
-            work()
-            row.seconds.append(time.monotonic() - started)
-            row.requests = len(self._proxy.requests)
-        self.rows.append(row)
+    def run(self) -> None:
+        """All rounds."""
+        for number in range(self._rounds):
+            for latency in LATENCIES:
+                self._runner.latency(latency)
+                self._console.print(f"round {number + 1} of {self._rounds}, {latency} ms", highlight=False)
+                ping = Case("", "ping", "ping", latency)
+                self.results.add(ping, self._runner.playbook({"ansible.builtin.ping": None}))
+                for service in self._services:
+                    self._round(service, latency, peers_wait=number < WAITING_PEERS_ROUNDS and latency == WAITING_LATENCY)
 
-    def playbook(self, task: dict[str, Any]) -> None:
-        """A playbook with one task, as a process of its own."""
-        with self._environment() as settings, tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
-            play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [task]}
-            play["vars"] = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-            file.write(json.dumps([play]))
-            file.flush()
-            _call([str(VENV / "bin" / "ansible-playbook"), "-i", "localhost,", file.name], settings)
+    def _round(self, service: Service, latency: int, *, peers_wait: bool) -> None:
+        for wait in (False, True):
+            self._both_ways(Case(service.backend, "ours", "", latency, wait), service, service.ours)
+            for who in service.peers:
+                # What an InferServiceSet says of itself does not tell whether its instances are there: no peer can wait for that.
+                if wait and (who == "patch" or not peers_wait):
+                    continue
+                self._both_ways(Case(service.backend, who, "", latency, wait), service, _peer(service, who))
+        alone = Case(service.backend, "ours", "", latency, process="module")
+        self._both_ways(alone, service, service.ours_alone)
+        unchanged = Case(service.backend, "ours", UNCHANGED, latency)
+        self.results.add(unchanged, service.ours(FEW, wait=False))
 
-    def module(self, name: str, options: dict[str, Any]) -> None:
-        """A module as a process of its own, as Ansible would start it."""
-        with self._environment() as settings, tempfile.NamedTemporaryFile("w", suffix=".json") as arguments:
-            json.dump({"ANSIBLE_MODULE_ARGS": options}, arguments)
-            arguments.flush()
-            _call([sys.executable, "-m", f"ansible_collections.ascend.mindie.plugins.modules.{name}", arguments.name], settings)
-
-    @contextmanager
-    def _environment(self) -> Iterator[dict[str, str]]:
-        with tempfile.TemporaryDirectory() as folder:
-            yield {**environment(), "K8S_AUTH_KUBECONFIG": self._proxy.kubeconfig, "TMPDIR": folder, "PYTHONPATH": str(COLLECTIONS)}
-
-
-def _call(command: list[str], settings: dict[str, str]) -> None:
-    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stdout + done.stderr)
+    def _both_ways(self, case: Case, service: Service, work: Callable[..., Run]) -> None:
+        for what, count in ((UP, MANY), (DOWN, FEW)):
+            measured = work(count, wait=case.wait)
+            service.settle()
+            named = Case(case.backend, case.who, what, case.latency, case.wait, case.process)
+            self.results.add(named, measured)
+            waiting = ", wait" if case.wait else ""
+            self._console.print(
+                f"  {case.backend} {case.who} ({case.process}{waiting}) {what}: {measured.wall:.2f} s, {measured.requests} requests",
+                highlight=False,
+            )
 
 
-def _scale(namespace: str, prefill: int) -> dict[str, Any]:
-    return {"namespace": namespace, "instances": {"prefill": prefill, "decode": 1}, "wait": False}
+def _peer(service: Service, who: str) -> Callable[..., Run]:
+    return lambda count, *, wait: service.peer(who, count, wait=wait)
 
 
-def _backend(bench: Bench, mode: str) -> None:
-    namespace = f"bench-{mode.replace('_', '-')}"
-    config = json.loads((EXAMPLES / "configs" / mode / "user_config.json").read_text())
-    config["motor_deploy_config"].update(job_id=namespace, p_instances_num=1)
-    release = {"release": str(EXAMPLES / "release-2026-05"), "env": str(EXAMPLES / "configs" / mode / "env.json")}
-    deploy = {"user_config_content": config, **release, "node_ports": "auto", "create_namespace": True, "wait_timeout": 120}
-    bench.module("motor_service", deploy)
-    one, sixteen = _scale(namespace, 1), _scale(namespace, 16)
-    to_one = {**one, "wait": True, "wait_timeout": 60}
-    name = "motor_instance_scale"
-    bench.measure(f"{mode}: scale 1 -> 16, module", lambda: bench.module(name, to_one), lambda: bench.module(name, sixteen))
-    as_task = {f"ascend.mindie.{name}": sixteen}
-    bench.measure(f"{mode}: scale 1 -> 16, playbook", lambda: bench.module(name, to_one), lambda: bench.playbook(as_task))
-    bench.measure(f"{mode}: unchanged, playbook", lambda: None, lambda: bench.playbook(as_task))
-    bench.module(name, to_one)
-    bench.measure(f"{mode}: unchanged deploy, module", lambda: None, lambda: bench.module("motor_service", deploy))
+@contextmanager
+def _prepared(rounds: int, console: Console) -> Iterator[Bench]:
+    with Cluster(a2_nodes=0, a3_nodes=40, cpu_nodes=1, infer_operator=True) as cluster, FaultProxy(cluster) as proxy:
+        runner = Runner(proxy)
+        services = [Service(cluster, runner, backend) for backend in MODES]
+        for service in services:
+            service.deploy()
+        yield Bench(runner, services, rounds, console)
+
+
+def _show(results: Results, console: Console) -> None:
+    table = Table(title="medians", title_justify="left")
+    for column in ("backend", "who", "process", "what", "wait", "ms", "wall s", "min-max s", "CPU s", "requests", "rounds"):
+        table.add_column(column)
+    for result in results:
+        table.add_row(*_cells(result))
+    console.print(table)
+
+
+def _cells(result: Result) -> list[str]:
+    case, (low, high) = result.case, result.spread
+    head = [case.backend, case.who, case.process, case.what, "yes" if case.wait else "no", str(case.latency)]
+    return [*head, f"{result.wall:.2f}", f"{low:.2f}-{high:.2f}", f"{result.cpu:.2f}", str(result.requests), str(len(result.runs))]
+
+
+def _draw(docs: Path) -> None:
+    """Write the page and the picture of the last full run."""
+    stored = json.loads(RAW.read_text())
+    results, machine = Results.load(stored["results"]), page.Machine(**stored["machine"])
+    docs.joinpath("benchmark.md").write_text(page.write(results, machine))
+    docs.joinpath("benchmark.svg").write_text(chart.draw(results))
 
 
 def main() -> None:
-    """Measure and print."""
-    with Cluster(a2_nodes=0, a3_nodes=40, cpu_nodes=1, infer_operator=True) as cluster, FaultProxy(cluster) as proxy:
-        proxy.latency = LATENCY
-        bench = Bench(proxy)
-        bench.measure("ansible.builtin.ping, playbook", lambda: None, lambda: bench.playbook({"ansible.builtin.ping": None}))
-        for mode in ("multi_deployment", "infer_service_set"):
-            _backend(bench, mode)
-    table = Table(title=f"{LATENCY * 1000:.0f} ms latency, cold caches, {ROUNDS} rounds, {os.cpu_count()} cores", title_justify="left")
-    table.add_column("what")
-    for column in ("median s", "min s", "max s", "requests"):
-        table.add_column(column, justify="right")
-    for row in bench.rows:
-        numbers = (statistics.median(row.seconds), min(row.seconds), max(row.seconds))
-        table.add_row(row.what, *(f"{number:.2f}" for number in numbers), str(row.requests))
-    Console().print(table)
+    """Measure, print, and after a full run write the documentation."""
+    console = Console(width=160)
+    if sys.argv[1:] != ["draw"]:
+        rounds = int(os.environ.get("MINDIE_BENCH_ROUNDS", FULL_ROUNDS))
+        machine = page.Machine.this(rounds)
+        with _prepared(rounds, console) as bench:
+            bench.run()
+        _show(bench.results, console)
+        if rounds < FULL_ROUNDS:
+            console.print(f"docs/benchmark.* stay as they are: {rounds} rounds instead of {FULL_ROUNDS}")
+            return
+        RAW.parent.mkdir(parents=True, exist_ok=True)
+        RAW.write_text(json.dumps({"machine": machine.to_dict(), "results": bench.results.dump()}))
+    _draw(ROOT / "docs")
 
 
 if __name__ == "__main__":
