@@ -1,0 +1,57 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Faults: scheduled pods of instances that stay and that have failed, crash, or have lost their node. No scale-out beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .errors import Refused
+from .guard import unfinished_verb
+from .plan import Plan
+from .state import Instance, ServiceState, Snapshot, service_state
+from .stored import baseline_counts
+
+
+def refuse(snapshot: Snapshot, plan: Plan) -> None:
+    """Raise Refused when the plan adds instances to a service some of whose instances that stay are faulty.
+
+    Bringing back what the baseline has is no scale-out, and a plan that only removes is never refused.
+    """
+    state = service_state(snapshot)
+    growing = _growing(snapshot, state, plan.counts)
+    if not growing:
+        return
+    leaving = {gone.name for step in plan.steps for write in step.writes for gone in write.removed}
+    found = [instance for instance in faulty(state, _unfinished(snapshot, state)) if instance.name not in leaving]
+    if found:
+        raise Refused(
+            f"Cannot add {' and '.join(growing)} instances to {snapshot.namespace}: {'; '.join(f'{i.name}: {i.reason}' for i in found)}. "
+            "Repair or remove what is faulty first, as it may need the NPUs that new instances would take, or set allow_during_fault: true.",
+            reason="Fault",
+            paths=tuple(instance.name for instance in found),
+        )
+
+
+def faulty(state: ServiceState, unfinished: Mapping[str, int] | None = None) -> tuple[Instance, ...]:
+    """Live instances with a fault. `unfinished` has the counts from which an unfinished change began: what it has made is no fault."""
+    found: list[Instance] = []
+    for role in {instance.engine_role: None for instance in state.instances}:
+        live = state.live(role)
+        staying = live if unfinished is None else live[: unfinished.get(role, 0)]
+        found.extend(instance for instance in staying if instance.state == "failed" and instance.nodes)
+    return tuple(found)
+
+
+def _unfinished(snapshot: Snapshot, state: ServiceState) -> Mapping[str, int] | None:
+    if not unfinished_verb(snapshot):
+        return None
+    counts: Mapping[str, int] = (state.intent or {}).get("from") or {}
+    return counts
+
+
+def _growing(snapshot: Snapshot, state: ServiceState, counts: Mapping[str, int]) -> list[str]:
+    """Engine roles that get more instances than there are, or than the baseline has."""
+    baseline = baseline_counts(snapshot.config_map) or {}
+    return [role for role, count in counts.items() if count > max(len(state.live(role)), baseline.get(role, 0))]
