@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from . import deployments, infer_service_set
+from .choice import Choice, Removal, require_highest, victims
 from .errors import Refused
 from .plan import GONE, Step, Write
 from .state import ServiceState, Snapshot
@@ -23,26 +24,32 @@ Templates = Mapping[tuple[str, int], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class CountChange:
-    """Indexes that go and come, per engine role."""
+    """Instances that go, and indexes that come, per engine role."""
 
-    remove: Mapping[str, tuple[int, ...]]
+    removals: Mapping[str, tuple[Removal, ...]]
     add: Mapping[str, tuple[int, ...]]
 
+    @property
+    def remove(self) -> dict[str, tuple[int, ...]]:
+        """Indexes that go."""
+        return {role: tuple(removal.index for removal in gone) for role, gone in self.removals.items()}
 
-def change(state: ServiceState, wanted: Mapping[str, int]) -> CountChange:
-    """Highest indexes go first; the lowest free indexes come first."""
-    remove, add = {}, {}
+
+def change(state: ServiceState, wanted: Mapping[str, int], choice: Choice | None = None) -> CountChange:
+    """What goes is the user's choice (the highest indexes unless told otherwise); the lowest free indexes come.
+
+    The index of an instance that is still stopping is taken only after the wait for its pods that comes before growing.
+    """
+    removals, add = {}, {}
     for role in GROW_ORDER:
         live = [instance.index for instance in state.live(role)]
-        target = wanted.get(role, 0)
-        surplus = sorted(live, reverse=True)[: max(0, len(live) - target)]
-        if surplus:
-            remove[role] = tuple(surplus)
-        missing = target - len(live)
+        missing = wanted.get(role, 0) - len(live)
+        if missing < 0:
+            removals[role] = victims(state, role, -missing, choice or Choice())
         if missing > 0:
-            free = (index for index in range(target + len(live)) if index not in live)
+            free = (index for index in range(missing + 2 * len(live)) if index not in live)
             add[role] = tuple(itertools.islice(free, missing))
-    return CountChange(remove, add)
+    return CountChange(removals, add)
 
 
 def refuse_owned(state: ServiceState, wanted: Mapping[str, int]) -> None:
@@ -52,33 +59,44 @@ def refuse_owned(state: ServiceState, wanted: Mapping[str, int]) -> None:
         if role in wanted and wanted[role] != live:
             raise Refused(
                 f"Cannot set {role} instances of {state.namespace} to {wanted[role]}: {owner} owns this count (now {live}). "
-                f"Edit the limits of {owner}, or leave {role} out.",
+                f"{owner.remedy(role)}. Or leave {role} out; the other engine roles can be scaled.",
                 reason="CountOwned",
                 paths=(role,),
             )
 
 
-def steps(snapshot: Snapshot, state: ServiceState, wanted: Mapping[str, int], templates: Templates | None = None) -> tuple[Step, ...]:
+def steps(
+    snapshot: Snapshot,
+    state: ServiceState,
+    wanted: Mapping[str, int],
+    templates: Templates | None = None,
+    choice: Choice | None = None,
+) -> tuple[Step, ...]:
     """Steps that bring the live instances to `wanted`. Growing waits until every pod that leaves is gone: NPUs are free only then."""
-    todo = change(state, wanted)
-    shrinking = _shrink(snapshot, todo)
+    todo = change(state, wanted, choice)
+    shrinking = _shrink(snapshot, state, todo, choice or Choice())
     growing = _grow(snapshot, todo, wanted, templates or {})
-    if not shrinking and not growing:
-        return ()
     found = []
-    if shrinking or (growing and state.leaving()):
+    if shrinking or state.leaving():
         title = "remove surplus instances" if shrinking else "wait for instances that are still stopping"
         found.append(Step(title, shrinking, until=GONE, always=bool(growing)))
     found.extend(Step(f"create {role} instances", writes) for role, writes in growing)
     return tuple(found)
 
 
-def _shrink(snapshot: Snapshot, todo: CountChange) -> tuple[Write, ...]:
-    if not todo.remove:
+def only_shrink(found: Iterable[Step]) -> bool:
+    """True when these steps do nothing but remove instances: then the health of what stays is no reason to wait."""
+    return all(step.until == GONE for step in found)
+
+
+def _shrink(snapshot: Snapshot, state: ServiceState, todo: CountChange, choice: Choice) -> tuple[Write, ...]:
+    if not todo.removals:
         return ()
     if snapshot.backend == "infer_service_set":
-        return (infer_service_set.shrink(snapshot, todo.remove),)
-    return deployments.shrink(snapshot, todo.remove)
+        for role, gone in todo.removals.items():
+            require_highest(state, role, gone, choice)
+        return (infer_service_set.shrink(snapshot, todo.removals),)
+    return deployments.shrink(snapshot, todo.removals)
 
 
 def _grow(snapshot: Snapshot, todo: CountChange, wanted: Mapping[str, int], templates: Templates) -> list[tuple[str, tuple[Write, ...]]]:

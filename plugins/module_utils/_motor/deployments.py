@@ -8,8 +8,10 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from .choice import Removal
 from .errors import Refused
 from .instances import LETTER, instance_name, parse_instance_name
 from .ownership import metadata_labels
@@ -21,15 +23,14 @@ _SERVER_METADATA = ("uid", "resourceVersion", "generation", "creationTimestamp",
 _SERVER_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision")
 
 
-def shrink(snapshot: Snapshot, remove: Mapping[str, tuple[int, ...]]) -> tuple[Write, ...]:
-    """Delete the Deployments of the given indexes."""
+def shrink(snapshot: Snapshot, removals: Mapping[str, tuple[Removal, ...]]) -> tuple[Write, ...]:
+    """Delete the Deployments of these instances."""
     by_name = {deployment["metadata"]["name"]: deployment for deployment in snapshot.deployments}
-    writes = []
-    for role, indexes in remove.items():
-        for index in indexes:
-            name = instance_name(snapshot.base_name, role, index)
-            writes.append(delete("Deployment", by_name[name], f"{role} instance {index} is surplus"))
-    return tuple(writes)
+    return tuple(
+        replace(delete("Deployment", by_name[gone.name], f"{role} instance {gone.index} is surplus: {gone.why}"), removed=(gone,))
+        for role, found in removals.items()
+        for gone in found
+    )
 
 
 def grow(

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from .choice import Removal
 from .errors import Refused
 from .plan import Write
 from .state import INFER_LABEL, Snapshot
@@ -15,10 +17,13 @@ from .state import INFER_LABEL, Snapshot
 GANG_LABEL = f"{INFER_LABEL}gang-schedule"
 
 
-def shrink(snapshot: Snapshot, remove: Mapping[str, tuple[int, ...]]) -> Write:
+def shrink(snapshot: Snapshot, removals: Mapping[str, tuple[Removal, ...]]) -> Write:
     """Lower the counts. The operator removes every index at or above the new count, in no particular order."""
     current = counts(snapshot)
-    return _patch(snapshot, {role: (current[role], current[role] - len(gone)) for role, gone in remove.items()})
+    changes = {role: (current[role], current[role] - len(gone)) for role, gone in removals.items()}
+    whys = {role: ", ".join(f"{removal.index} ({removal.why})" for removal in gone) for role, gone in removals.items()}
+    removed = tuple(removal for gone in removals.values() for removal in gone)
+    return replace(_patch(snapshot, changes, {role: f": removes {why}" for role, why in whys.items()}), removed=removed)
 
 
 def grow(snapshot: Snapshot, wanted: Mapping[str, int], removed: Mapping[str, tuple[int, ...]]) -> Write:
@@ -62,7 +67,7 @@ def uses_gang_scheduling(snapshot: Snapshot) -> bool:
     return any(str(found.get(GANG_LABEL)).lower() == "true" for found in labels)
 
 
-def _patch(snapshot: Snapshot, changes: Mapping[str, tuple[int, int]]) -> Write:
+def _patch(snapshot: Snapshot, changes: Mapping[str, tuple[int, int]], whys: Mapping[str, str] | None = None) -> Write:
     found = snapshot.infer_service_set or {}
     patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": found["metadata"]["uid"]}]
     for index, role in enumerate(_roles(snapshot)):
@@ -71,7 +76,7 @@ def _patch(snapshot: Snapshot, changes: Mapping[str, tuple[int, int]]) -> Write:
             patch.append({"op": "test", "path": f"{path}/name", "value": role["name"]})
             patch.append({"op": "test", "path": f"{path}/replicas", "value": old})
             patch.append({"op": "replace", "path": f"{path}/replicas", "value": new})
-    why = ", ".join(f"{role} {old} -> {new}" for role, (old, new) in changes.items())
+    why = "; ".join(f"{role} {old} -> {new}{(whys or {}).get(role, '')}" for role, (old, new) in changes.items())
     return Write("update", "InferServiceSet", snapshot.namespace, _name(snapshot), why, body=patch, patch=True)
 
 

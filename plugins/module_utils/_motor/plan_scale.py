@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from . import baseline, counts
+from .choice import Choice
 from .errors import InputError, Refused
 from .guard import require_finished, require_service
+from .owners import Owner
 from .plan import Plan
 from .record import USER_CONFIG_KEY
 from .state import Snapshot, service_state
@@ -18,11 +20,18 @@ from .user_config import UserConfig, with_counts
 VERB = "scale"
 
 
-def plan_scale(snapshot: Snapshot, stored: UserConfig, wanted: Mapping[str, int], given: UserConfig | None = None) -> Plan:
+def plan_scale(
+    snapshot: Snapshot,
+    stored: UserConfig,
+    wanted: Mapping[str, int],
+    given: UserConfig | None = None,
+    choice: Choice | None = None,
+) -> Plan:
     """Plan the counts `wanted`.
 
     `stored` is the baseline in the cluster. `given` is the user's new config, when one was given: it may differ from the
-    baseline in counts only. Raises Refused when more than counts would change or an autoscaler owns a count.
+    baseline in counts only. `choice` says which instances may go. Raises Refused when more than counts would change,
+    an autoscaler owns a count, or too many instances are protected.
     """
     require_service(snapshot)
     require_finished(snapshot, VERB)
@@ -34,10 +43,15 @@ def plan_scale(snapshot: Snapshot, stored: UserConfig, wanted: Mapping[str, int]
     if given is not None:
         _refuse_other_changes(stored, given)
     state = service_state(snapshot)
-    target = _complete(stored, state.owners, {role: len(state.live(role)) for role in stored.counts}, wanted)
+    if choice:
+        choice.require_known(tuple(stored.counts))
+    live = {role: len(state.live(role)) for role in stored.counts}
+    target = _complete(stored, state.owners, live, wanted)
     counts.refuse_owned(state, target)
-    data = _data(snapshot, stored, target, given)
-    steps = counts.steps(snapshot, state, target)
+    # What an autoscaler does with a count that nobody asked for is no reason to write.
+    data = _data(snapshot, stored, {role: wanted.get(role, count) for role, count in stored.counts.items()}, given)
+    steps = counts.steps(snapshot, state, target, choice=choice)
+    growing = any(count > min(live[role], stored.counts[role]) for role, count in wanted.items())
     return Plan(
         verb=VERB,
         namespace=snapshot.namespace,
@@ -45,7 +59,8 @@ def plan_scale(snapshot: Snapshot, stored: UserConfig, wanted: Mapping[str, int]
         counts=target,
         counts_before=state.counts(),
         data=data,
-        record=bool(steps) or data != (snapshot.config_map or {}).get("data"),
+        record=any(step.writes for step in steps) or data != (snapshot.config_map or {}).get("data"),
+        settles=growing,
         why_record=f"record the counts {describe(target)}",
     )
 
@@ -55,7 +70,7 @@ def describe(wanted: Mapping[str, int]) -> str:
     return ", ".join(f"{role} {count}" for role, count in wanted.items())
 
 
-def _complete(stored: UserConfig, owners: Mapping[str, str], live: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
+def _complete(stored: UserConfig, owners: Mapping[str, Owner], live: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
     """Every engine role of the service needs a count: a missing one is never guessed. Autoscaled roles may be left out."""
     unknown = [role for role in wanted if role not in stored.counts]
     if unknown:

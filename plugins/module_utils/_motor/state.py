@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from . import owners as count_owners
 from . import pods as pod_facts
 from .instances import BASE_NAMES, ENGINE_ROLES, INFER_SERVICE_SET_NAME, parse_instance_name
 from .ownership import CONTROL_APP
@@ -115,7 +116,7 @@ class ServiceState:
     instances: tuple[Instance, ...]
     control: tuple[ControlRole, ...]
     intent: Mapping[str, Any] | None
-    owners: Mapping[str, str]
+    owners: Mapping[str, count_owners.Owner]
 
     def live(self, engine_role: str) -> tuple[Instance, ...]:
         """Instances of an engine role that exist and are to stay, by index."""
@@ -133,6 +134,7 @@ class ServiceState:
             "backend": self.backend,
             "standing": self.standing,
             "counts": self.counts(),
+            "owners": {role: str(owner) for role, owner in self.owners.items()},
             "instances": [instance.to_dict() for instance in self.instances],
             "control": [{**role.__dict__, "nodes": list(role.nodes)} for role in self.control],
         }
@@ -152,7 +154,7 @@ def service_state(snapshot: Snapshot) -> ServiceState:
         instances=tuple(sorted(make(snapshot), key=Instance.order)),
         control=tuple(_control(snapshot, role, app) for role, app in _control_apps(snapshot).items()),
         intent=intent_of(snapshot.lease),
-        owners=_owners(snapshot),
+        owners=count_owners.find(snapshot.autoscalers, infer_roles(snapshot), snapshot.base_name),
     )
 
 
@@ -186,7 +188,7 @@ def _from_instance_sets(snapshot: Snapshot) -> Iterable[Instance]:
     counts: dict[str, int] = {}
     for role in infer_roles(snapshot):
         if role["name"] in ENGINE_ROLES:
-            counts[role["name"]] = int(role.get("replicas") or 0)
+            counts[role["name"]] = _replicas(snapshot, role)
             wanted_pods[role["name"]] = int((role.get("spec") or {}).get("replicas", 1))
     by_instance = instance_pods(snapshot)
     expected = {(role, index) for role, count in counts.items() for index in range(count)}
@@ -258,23 +260,18 @@ def _control(snapshot: Snapshot, role: str, app: str) -> ControlRole:
     return ControlRole(role, len(pods), len(ready), reason, nodes, since)
 
 
-def _owners(snapshot: Snapshot) -> dict[str, str]:
-    """Engine roles whose count an autoscaler owns, with the autoscaler's kind and name."""
-    owned: dict[str, str] = {}
-    for scaler in snapshot.autoscalers:
-        target = scaler["spec"].get("scaleTargetRef") or {}
-        role = _target_role(str(target.get("name") or ""), snapshot.base_name)
-        if role:
-            owned[role] = f"{scaler.get('kind', 'HorizontalPodAutoscaler')} {scaler['metadata']['name']}"
-    return owned
+def _replicas(snapshot: Snapshot, role: Object) -> int:
+    """How many instances of a role there are to be. With a scaling policy the Infer Operator ignores `roles[].replicas`
+    and keeps what the autoscaler sets on the InstanceSet.
+    """
+    instance_set = instance_set_of(snapshot, role["name"]) if count_owners.has_policy(role) else None
+    return int((instance_set["spec"] if instance_set else role).get("replicas") or 0)
 
 
-def _target_role(name: str, base_name: str) -> str | None:
-    parsed = parse_instance_name(name, base_name)
-    if parsed:
-        return parsed[0]
-    prefix, dummy, role = name.rpartition("-")
-    return role if prefix == f"{INFER_SERVICE_SET_NAME}-0" and role in ENGINE_ROLES else None
+def instance_set_of(snapshot: Snapshot, engine_role: str) -> Object | None:
+    """The InstanceSet of an engine role, or None when it is not there."""
+    label = f"{INFER_LABEL}instanceset-name"
+    return next((found for found in snapshot.instance_sets if _labels(found).get(label) == engine_role), None)
 
 
 def infer_roles(snapshot: Snapshot) -> list[Any]:

@@ -371,8 +371,12 @@ def test_surplus_instances_go_as_instances_and_are_not_pruned() -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_the_count_of_an_autoscaler_is_kept(mode: str) -> None:
     old, _found, shot = service(deploy_mode=mode, p_instances_num=3)
-    target = "vllm-0-prefill" if mode == SET else "vllm-p0"
-    scaler = {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "by-load"}, "spec": {"scaleTargetRef": {"name": target}}}
+    kind, target = ("InstanceSet", "vllm-0-prefill") if mode == SET else ("Deployment", "vllm-p0")
+    scaler = {
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "by-load"},
+        "spec": {"scaleTargetRef": {"kind": kind, "name": target}},
+    }
     owned = Snapshot(**{**shot.__dict__, "autoscalers": (scaler,)})
     new = releases.config(deploy_mode=mode, p_instances_num=1, d_instances_num=2)
     plan = plan_deploy(owned, new, releases.rendered(new), old)

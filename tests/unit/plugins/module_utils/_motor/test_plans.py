@@ -155,7 +155,7 @@ def test_an_infer_service_set_shrinks_before_it_grows() -> None:
     config = services.user_config(prefill=3, decode=1, deploy_mode="infer_service_set")
     plan = plan_scale(services.set_snapshot(config, prefill=3, decode=1), config, {"prefill": 1, "decode": 2})
     assert [(step.writes[0].why, step.until, step.always) for step in plan.steps] == [
-        ("prefill 3 -> 1", "gone", True),
+        ("prefill 3 -> 1: removes 2 (highest index), 1 (highest index)", "gone", True),
         ("decode 1 -> 2", "", False),
     ]
 

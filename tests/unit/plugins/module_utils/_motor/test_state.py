@@ -173,15 +173,6 @@ def test_in_one_pod_the_single_container_is_all_there_is() -> None:
     assert readiness.settled(shot, {}).done
 
 
-@pytest.mark.parametrize(
-    ("target", "owned"), [("vllm-p0", "prefill"), ("vllm-0-decode", "decode"), ("vllm-0-kv-pool", None), ("web", None)]
-)
-def test_owners_of_counts(target: str, owned: str | None) -> None:
-    scaler = {"kind": "ScaledObject", "metadata": {"name": "s"}, "spec": {"scaleTargetRef": {"name": target}}}
-    owners = service_state(services.snapshot(CONFIG, [], autoscalers=(scaler,))).owners
-    assert owners == ({owned: "ScaledObject s"} if owned else {})
-
-
 def test_a_snapshot_follows_what_the_server_stored() -> None:
     shot = services.set_snapshot(CONFIG, prefill=1)
     service = {"kind": "Service", "metadata": {"name": "s"}}
