@@ -17,14 +17,14 @@ from ._cluster import execute
 from ._cluster.api import Api
 from ._cluster.connection import AUTH_ARG_SPEC, MotorModule, connect
 from ._cluster.observe import observe
-from ._motor import json_reader, report
+from ._motor import drift, report
 from ._motor.errors import InputError, MotorError
 from ._motor.guard import not_deployed
 from ._motor.instances import ENGINE_ROLES, base_name
 from ._motor.json_reader import Path
 from ._motor.plan import Plan
-from ._motor.record import USER_CONFIG_KEY
-from ._motor.state import ANY_BACKEND, Snapshot, service_state
+from ._motor.state import ANY_BACKEND, Snapshot
+from ._motor.stored import readable_config, stored_config
 from ._motor.user_config import UserConfig, override, parse, validate_count
 
 WAIT_SPEC: dict[str, Any] = {
@@ -91,17 +91,6 @@ def given_counts(module: Any) -> dict[str, int]:
     return {role: validate_count(count, source="instances", engine_role=role) for role, count in given.items() if count is not None}
 
 
-def stored_config(config_map: Mapping[str, Any] | None) -> UserConfig | None:
-    """The user config that a live `motor-config` holds; None when there is no `motor-config`."""
-    if config_map is None:
-        return None
-    where = f"ConfigMap {config_map['metadata']['namespace']}/{config_map['metadata']['name']}"
-    text = (config_map.get("data") or {}).get(USER_CONFIG_KEY)
-    if text is None:
-        raise InputError(f"{where} has no {USER_CONFIG_KEY}: the baseline is damaged", source=where, path=USER_CONFIG_KEY)
-    return parse(json_reader.read(text, source=f"{where} {USER_CONFIG_KEY}"))
-
-
 class Service:
     """One service in one cluster: observes it and runs plans on it for a module."""
 
@@ -120,7 +109,8 @@ class Service:
         return observe(self.api, self.namespace, self._understand, self._others)
 
     def _understand(self, config_map: Mapping[str, Any] | None) -> tuple[str, str]:
-        config = stored_config(config_map) or self._given
+        read = readable_config if self._absent_ok else stored_config
+        config = read(config_map) or self._given
         if config is not None:
             return config.backend, config.base_name
         if not self._absent_ok:
@@ -140,7 +130,8 @@ class Service:
             stable_for=GANG_STABLE_SECONDS,
         )
         outcome = execute.run(self.api, self.observe, planner, settings, check_mode=self._module.check_mode)
-        result = {"changed": bool(outcome.actions), "actions": outcome.actions, "service": service_state(outcome.after).to_dict()}
+        result = {"changed": bool(outcome.actions), "actions": outcome.actions, "service": drift.reported(outcome.after).to_dict()}
+        result["drift"] = drift.find(outcome.before).to_dict()
         result["requests"] = self.api.requests
         if self._module._diff:
             result["diff"] = report.diff(outcome.before, outcome.plan)

@@ -20,6 +20,7 @@ from ._motor.plan_deploy import plan_deploy
 from ._motor.record import sha256
 from ._motor.release import understand
 from ._motor.state import Snapshot
+from ._motor.stored import stored_config
 from ._motor.user_config import UserConfig, with_counts
 
 SHANGHAI_SECONDS = 8 * 3600
@@ -42,7 +43,7 @@ class Deployment:
 
     def plan(self, snapshot: Snapshot) -> Plan:
         """The plan from a snapshot to the wanted service."""
-        stored = _entry.stored_config(snapshot.config_map)
+        stored = stored_config(snapshot.config_map)
         namespace = self._missing_namespace() if stored is None else None
         service_id = service_id_of(snapshot.config_map) if snapshot.config_map else None
         rendered = self._render(service_id or self._new_service_id, self._ports(snapshot))

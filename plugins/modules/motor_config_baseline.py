@@ -211,6 +211,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils import _entry
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_config import plan_update
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.stored import stored_config
 
 
 def store(module: Any) -> dict[str, Any]:
@@ -219,7 +220,7 @@ def store(module: Any) -> dict[str, Any]:
     service = _entry.Service(module, _entry.namespace_of(module, given), given)
 
     def planner(snapshot: Snapshot) -> Plan:
-        return plan_update(snapshot, _entry.stored_config(snapshot.config_map), given)
+        return plan_update(snapshot, stored_config(snapshot.config_map), given)
 
     return service.converge(planner)
 

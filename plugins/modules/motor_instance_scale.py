@@ -252,6 +252,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils import _entry
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_scale import plan_scale
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.stored import stored_config
 
 
 def scale(module: Any) -> dict[str, Any]:
@@ -262,7 +263,7 @@ def scale(module: Any) -> dict[str, Any]:
     service = _entry.Service(module, namespace, given)
 
     def planner(snapshot: Snapshot) -> Plan:
-        return plan_scale(snapshot, _entry.stored_config(snapshot.config_map), wanted, given)
+        return plan_scale(snapshot, stored_config(snapshot.config_map), wanted, given)
 
     return service.converge(planner)
 

@@ -13,6 +13,8 @@ from .errors import InputError
 from .record import APPLIED, DEPLOYER, USER_CONFIG_KEY, applied_of, standing
 from .user_config import UserConfig, parse
 
+_DAMAGED = "the baseline is damaged. Adopt the live service with the user_config that it runs with (motor_config_baseline, state: adopted)"
+
 
 def stored_config(config_map: Mapping[str, Any] | None) -> UserConfig | None:
     """The user config that a live `motor-config` holds; None when there is no `motor-config`. Raises InputError when it is damaged."""
@@ -21,8 +23,17 @@ def stored_config(config_map: Mapping[str, Any] | None) -> UserConfig | None:
     where = f"ConfigMap {config_map['metadata']['namespace']}/{config_map['metadata']['name']}"
     text = (config_map.get("data") or {}).get(USER_CONFIG_KEY)
     if text is None:
-        raise InputError(f"{where} has no {USER_CONFIG_KEY}: the baseline is damaged", source=where, path=USER_CONFIG_KEY)
-    return parse(json_reader.read(text, source=f"{where} {USER_CONFIG_KEY}"))
+        raise _damaged(f"{where} has no {USER_CONFIG_KEY}: {_DAMAGED}", where, USER_CONFIG_KEY)
+    try:
+        return parse(json_reader.read(text, source=f"{where} {USER_CONFIG_KEY}"))
+    except InputError as error:
+        message = f"{error.message}: {_DAMAGED}"
+        place = (error.path, error.line, error.column)
+        raise _damaged(message, error.source, *place) from error
+
+
+def _damaged(message: str, source: str, path: str, line: int | None = None, column: int | None = None) -> InputError:
+    return InputError(message, reason="BaselineDamaged", source=source, path=path, line=line, column=column)
 
 
 def readable_config(config_map: Mapping[str, Any] | None) -> UserConfig | None:
