@@ -65,6 +65,20 @@ def refuse_owned(state: ServiceState, wanted: Mapping[str, int]) -> None:
             )
 
 
+def keep_owned(state: ServiceState, wanted: Mapping[str, int]) -> tuple[dict[str, int], tuple[str, ...]]:
+    """`wanted` with the live counts of engine roles that an autoscaler owns, and a notice for each that was asked for otherwise."""
+    kept, notices = dict(wanted), []
+    for role, owner in state.owners.items():
+        live = len(state.live(role))
+        if role in wanted and wanted[role] != live:
+            kept[role] = live
+            notices.append(
+                f"{live} {role} instances of {state.namespace} are kept, although {wanted[role]} are configured: "
+                f"{owner} owns this count. {owner.remedy(role)}."
+            )
+    return kept, tuple(notices)
+
+
 def steps(
     snapshot: Snapshot,
     state: ServiceState,

@@ -9,9 +9,11 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from . import baseline, counts
+from . import baseline, counts, owners
+from .choice import Choice
 from .compare import differences, merged
 from .errors import InputError, Refused
+from .guard import unfinished_verb
 from .instances import ENGINE_ROLES
 from .manifests import Rendered
 from .manifests.identity import keep_identity
@@ -30,18 +32,24 @@ _KEPT = frozenset({"PersistentVolumeClaim"})
 
 
 def plan_deploy(
-    snapshot: Snapshot, config: UserConfig, rendered: Rendered | None, stored: UserConfig | None, namespace: Mapping[str, Any] | None = None
+    snapshot: Snapshot,
+    config: UserConfig,
+    rendered: Rendered | None,
+    stored: UserConfig | None,
+    namespace: Mapping[str, Any] | None = None,
+    choice: Choice | None = None,
 ) -> Plan:
     """Plan the service that `config` describes. `rendered` may be None for a live service (its scripts and objects stay);
-    `namespace` is a Namespace to create first.
+    `namespace` is a Namespace to create first; `choice` says which instances may go. An autoscaler's count stays as it is.
     """
+    if choice:
+        choice.require_known(tuple(config.counts))
     if stored is None:
         return _fresh(snapshot, config, _needed(snapshot, rendered), namespace)
     changes = baseline.compare(stored.data, config.data)
     refuse_restart(snapshot, changes)
     state = service_state(snapshot)
-    wanted = _engine_counts(config)
-    wanted.update({role: len(state.live(role)) for role in state.owners if role in wanted})
+    wanted, notices = counts.keep_owned(state, _engine_counts(config))
     data = _data(snapshot, config, rendered, changed=bool(changes.counts or changes.updatable))
     updates = _converge(snapshot, rendered) if rendered else ()
     steps: list[Step] = []
@@ -50,7 +58,7 @@ def plan_deploy(
     steps.extend(_object_steps(updates))
     if not _creates_set(updates):
         templates = {(role, index): obj for role, index, obj in rendered.instances} if rendered else {}
-        steps.extend(counts.steps(snapshot, state, wanted, templates))
+        steps.extend(counts.steps(snapshot, state, wanted, templates, choice))
     unrecorded = standing(snapshot.config_map) not in (APPLIED, DEPLOYER) or data != (snapshot.config_map or {}).get("data")
     return Plan(
         verb=VERB,
@@ -59,8 +67,10 @@ def plan_deploy(
         counts=wanted,
         counts_before=state.counts(),
         data=data,
-        record=bool(steps) or unrecorded,
+        record=any(step.writes for step in steps) or unrecorded,
         why_record="record that the service is as its configuration says",
+        settles=not (steps and counts.only_shrink(steps)) or unfinished_verb(snapshot) is not None,
+        notices=notices,
     )
 
 
@@ -130,7 +140,7 @@ def _converge(snapshot: Snapshot, rendered: Rendered) -> tuple[Write, ...]:
         if found is None:
             writes.extend([create(obj, "it is missing")] if obj in rendered.objects else [])
             continue
-        wanted = keep_identity(_with_live_counts(obj, found), found)
+        wanted = keep_identity(_with_live_counts(snapshot, obj, found), found)
         paths = differences(wanted, found)
         restarts.extend(f"{key[0]} {key[1]}: {path}" for path in paths if _restarts(key[0], path))
         if paths:
@@ -154,8 +164,12 @@ def _restarts(kind: str, path: str) -> bool:
     return kind in _WORKLOADS and path.startswith("spec")
 
 
-def _with_live_counts(obj: Mapping[str, Any], live: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The InferServiceSet with the live counts of engine roles: counts change by their own steps."""
+def _with_live_counts(snapshot: Snapshot, obj: Mapping[str, Any], live: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With the live counts where they are not this step's: those of engine roles of an InferServiceSet change by their own
+    steps, and the pods of a Deployment that has an autoscaler are the autoscaler's.
+    """
+    if obj["kind"] == "Deployment" and owners.scaled(snapshot.autoscalers, "Deployment", obj["metadata"]["name"]):
+        return {**obj, "spec": {**obj["spec"], "replicas": live["spec"].get("replicas", 1)}}
     if obj["kind"] != "InferServiceSet":
         return obj
     current = {role["name"]: role.get("replicas") for role in live["spec"]["template"]["roles"]}
