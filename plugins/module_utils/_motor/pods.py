@@ -24,12 +24,27 @@ FAILED_WAITING = frozenset(
 )
 
 
+# What keeps a pod from running and does not end by itself.
+IMAGE, CONFIG, CRASH, FAILED, UNSCHEDULABLE = "image", "config", "crash", "failed", "unschedulable"
+# A first failed attempt to pull (ErrImagePull) may pass; kubelet backs off only after it has failed.
+_LASTING = {
+    "ImagePullBackOff": IMAGE,
+    "InvalidImageName": IMAGE,
+    "ErrImageNeverPull": IMAGE,
+    "CreateContainerConfigError": CONFIG,
+}
+# One or two ends are usual while what the container connects to is still coming up, and kubelet says CrashLoopBackOff from
+# the first one on. The third restart comes after half a minute of back-off.
+CRASH_RESTARTS = 3
+
+
 @dataclass(frozen=True)
 class Trouble:
-    """Why a pod does not run: `state` is `failed` or `pending`."""
+    """Why a pod does not run: `state` is `failed` or `pending`. `lasting` is the kind of what does not end by itself, else ""."""
 
     state: str
     reason: str
+    lasting: str = ""
 
 
 def is_leaving(pod: Mapping[str, Any]) -> bool:
@@ -63,16 +78,44 @@ def trouble(pod: Mapping[str, Any]) -> Trouble | None:
     status = pod.get("status") or {}
     name = pod["metadata"]["name"]
     if status.get("phase") == "Failed":
-        return Trouble("failed", f"pod {name}: {status.get('reason') or _exit(status) or 'Failed'}")
-    for container in status.get("containerStatuses") or ():
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") in FAILED_WAITING:
-            detail = f": {waiting['message']}" if waiting.get("message") else ""
-            return Trouble("failed", f"pod {name}: {waiting['reason']}{detail}")
+        lasting = "" if _is_replaced(pod) else FAILED
+        return Trouble("failed", f"pod {name}: {status.get('reason') or _exit(status) or 'Failed'}", lasting)
+    stuck = [found for found in (_stuck(name, container) for container in _containers(status)) if found]
+    if stuck:
+        return min(stuck, key=lambda found: not found.lasting)
     scheduled = _condition(pod, "PodScheduled") or {}
     if scheduled.get("status") == "False":
-        return Trouble("pending", f"pod {name}: {scheduled.get('reason', 'Unschedulable')}: {scheduled.get('message', '')}".rstrip(": "))
+        reason = f"pod {name}: {scheduled.get('reason', 'Unschedulable')}: {scheduled.get('message', '')}".rstrip(": ")
+        return Trouble("pending", reason, UNSCHEDULABLE)
     return None
+
+
+def is_starting_up(pod: Mapping[str, Any]) -> bool:
+    """True while a container runs whose startup probe still gives it time: kubelet itself will end that state."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return any((item.get("state") or {}).get("running") is not None and item.get("started") is False for item in statuses)
+
+
+def _containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def _stuck(name: str, container: Mapping[str, Any]) -> Trouble | None:
+    """Why one container waits, when it is not for its turn."""
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    reason = waiting.get("reason")
+    if reason not in FAILED_WAITING:
+        return None
+    detail = f": {waiting['message']}" if waiting.get("message") else ""
+    restarts = int(container.get("restartCount") or 0)
+    crashing = reason == "CrashLoopBackOff" and restarts >= CRASH_RESTARTS
+    count = f" after {restarts} restarts" if crashing else ""
+    return Trouble("failed", f"pod {name}: {reason}{count}{detail}", CRASH if crashing else _LASTING.get(reason, ""))
+
+
+def _is_replaced(pod: Mapping[str, Any]) -> bool:
+    """A controller makes a new pod in place of one of its own that has failed."""
+    return any(owner.get("controller") for owner in pod["metadata"].get("ownerReferences") or ())
 
 
 def node_of(pod: Mapping[str, Any]) -> str:

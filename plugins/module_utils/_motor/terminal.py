@@ -1,0 +1,193 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What keeps an instance from running and does not end by itself, and when that ends a wait before its deadline."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import pods as pod_facts
+from .instances import parse_instance_name
+from .ownership import CONTROL_APP
+from .plan import Plan
+from .record import APPLIED, DEPLOYER, applied_of, standing
+from .state import Instance, Object, ServiceState, Snapshot, instance_pods, service_state
+
+# Kinds of symptoms besides those of pods.
+REFUSED, PROGRESS = "refused", "progress"
+# Why the server refuses pods may pass: a quota is counted again only some time after other pods are gone.
+REFUSED_SECONDS = 15.0
+# Instances that fail alike are told together.
+TOGETHER_SECONDS = 1.0
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """Something lasting that keeps `name` from running. `index` is None for a control role, whose name is also its `engine_role`."""
+
+    name: str
+    engine_role: str
+    index: int | None
+    kind: str
+    reason: str
+
+    @property
+    def key(self) -> Key:
+        """By this a symptom is the same one at two times."""
+        return self.name, self.kind
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for results."""
+        return {"name": self.name, "engine_role": self.engine_role, "index": self.index, "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class Workloads:
+    """Deployments and StatefulSets as last read, and Events that say why a workload cannot make its pods."""
+
+    objects: tuple[Object, ...] = ()
+    events: tuple[Object, ...] = ()
+
+
+def symptoms(snapshot: Snapshot, workloads: Workloads) -> tuple[Symptom, ...]:
+    """All lasting troubles of instances that are to stay, and of control roles without a ready pod."""
+    state = service_state(snapshot)
+    by_instance = _pods_by_instance(snapshot)
+    found = [_of_instance(instance, by_instance.get(instance.name, []), workloads) for instance in _not_running(state)]
+    apps = {role.name: CONTROL_APP.get(role.name, f"{snapshot.namespace}-single-container") for role in state.control}
+    for role in state.control:
+        if not role.pods_ready:
+            pods = [pod for pod in snapshot.pods if _app(pod) == apps[role.name] and not pod_facts.is_leaving(pod)]
+            found.append(_of_control(role.name, apps[role.name], pods, workloads))
+    return tuple(symptom for symptom in found if symptom)
+
+
+def spared(before: Snapshot, plan: Plan) -> frozenset[str]:
+    """Names of instances and control roles whose troubles do not end this run: they were there before, and it does not touch them.
+
+    Of the instances that are there, those of the last record of success are the oldest; the rest belong to a change that has
+    not ended. Control roles count when this run makes them, or when the service was never reached in full.
+    """
+    state, as_recorded = service_state(before), standing(before.config_map) in (APPLIED, DEPLOYER)
+    touched = {write.name for step in plan.steps for write in step.writes if write.kind in ("Deployment", "StatefulSet")}
+    born = _births(before)
+    kept: set[str] = set()
+    for engine_role, count in _recorded(before, state).items():
+        oldest = sorted(state.live(engine_role), key=lambda instance: (born.get(instance.name, "~"), instance.index))
+        kept.update(instance.name for instance in oldest[:count])
+    if as_recorded and not _makes_control(before, plan):
+        kept.update(role.name for role in state.control)
+    return frozenset(kept - touched)
+
+
+def terminal(
+    found: Iterable[Symptom], ages: Mapping[Key, float], spare: frozenset[str], unschedulable_seconds: float
+) -> tuple[Symptom, ...]:
+    """The symptoms that end the wait. `ages` are seconds since each was first seen without a break."""
+    lasting = {pod_facts.UNSCHEDULABLE: unschedulable_seconds, REFUSED: REFUSED_SECONDS}
+    return tuple(symptom for symptom in found if symptom.name not in spare and ages[symptom.key] >= lasting.get(symptom.kind, 0.0))
+
+
+def _not_running(state: ServiceState) -> list[Instance]:
+    return [item for item in state.instances if item.state not in ("running", "terminating", "foreign", "missing", "surplus")]
+
+
+def _pods_by_instance(snapshot: Snapshot) -> dict[str, list[Object]]:
+    found: dict[str, list[Object]] = defaultdict(list)
+    if snapshot.backend == "infer_service_set":
+        state = service_state(snapshot)
+        by_key = instance_pods(snapshot)
+        found.update({item.name: by_key.get((item.engine_role, item.index), []) for item in state.instances})
+    else:
+        for pod in snapshot.pods:
+            found[_app(pod)].append(pod)
+    return {name: [pod for pod in pods if not pod_facts.is_leaving(pod)] for name, pods in found.items()}
+
+
+def _of_instance(instance: Instance, pods: list[Object], workloads: Workloads) -> Symptom | None:
+    """An instance runs only when all its pods do, so one that cannot is enough."""
+    name = instance.name
+    for pod in pods:
+        trouble = pod_facts.trouble(pod)
+        if trouble and trouble.lasting:
+            return Symptom(name, instance.engine_role, instance.index, trouble.lasting, trouble.reason)
+    workload = next((item for item in workloads.objects if item["metadata"]["name"] == name), None)
+    return _of_workload(workload, pods, instance.pods, workloads.events, (name, instance.engine_role, instance.index))
+
+
+def _of_control(name: str, app: str, pods: list[Object], workloads: Workloads) -> Symptom | None:
+    """A control role works with one ready pod, so each of its pods has to be in trouble."""
+    troubles = [pod_facts.trouble(pod) for pod in pods]
+    lasting = [trouble for trouble in troubles if trouble and trouble.lasting]
+    if lasting and len(lasting) == len(pods):
+        return Symptom(name, name, None, lasting[0].lasting, lasting[0].reason)
+    templates = ((item, item["spec"]["template"]["metadata"].get("labels") or {}) for item in workloads.objects)
+    workload = next((item for item, labels in templates if labels.get("app") == app), None)
+    return _of_workload(workload, pods, 1, workloads.events, (name, name, None))
+
+
+def _of_workload(
+    workload: Object | None, pods: list[Object], wanted: int, events: tuple[Object, ...], who: tuple[str, str, int | None]
+) -> Symptom | None:
+    """Why the workload of an instance makes no pods, or does not get on."""
+    if workload is None:
+        return None
+    conditions = {item["type"]: item for item in (workload.get("status") or {}).get("conditions") or ()}
+    failure, progress = conditions.get("ReplicaFailure") or {}, conditions.get("Progressing") or {}
+    kind = workload["kind"]
+    if len(pods) < wanted:
+        said = str(failure.get("message") or "") if failure.get("status") == "True" else _said(workload, events)
+        if "forbidden" in said:
+            return Symptom(*who, REFUSED, f"{kind} {workload['metadata']['name']} cannot make its pods: {said}")
+    late = progress.get("status") == "False" and progress.get("reason") == "ProgressDeadlineExceeded"
+    # A model that takes long to load makes no progress that a Deployment could see; its startup probe gives it the time.
+    if late and not any(map(pod_facts.is_starting_up, pods)):
+        return Symptom(*who, PROGRESS, f"{kind} {workload['metadata']['name']}: ProgressDeadlineExceeded: {progress.get('message', '')}")
+    return None
+
+
+def _said(workload: Object, events: tuple[Object, ...]) -> str:
+    """What the newest Event says of this very workload (by uid): a StatefulSet has no condition for it."""
+    about = [event for event in events if (event.get("involvedObject") or {}).get("uid") == workload["metadata"].get("uid")]
+    newest = max(about, key=lambda event: str(event.get("lastTimestamp") or ""), default=None)
+    return str((newest or {}).get("message") or "")
+
+
+def _recorded(before: Snapshot, state: ServiceState) -> Mapping[str, int]:
+    """Counts that the service last reached in full."""
+    if standing(before.config_map) == DEPLOYER:
+        return state.counts()
+    return (applied_of(before.config_map) or {}).get("counts") or {}
+
+
+def _births(snapshot: Snapshot) -> dict[str, str]:
+    """When each instance was made (RFC 3339), as the server says; without pods there is no time yet."""
+    if snapshot.backend == "infer_service_set":
+        pods = {name: [_created(pod) for pod in found] for name, found in _pods_by_instance(snapshot).items()}
+        return {name: min(times) for name, times in pods.items() if times}
+    return {item["metadata"]["name"]: _created(item) for item in snapshot.deployments}
+
+
+def _makes_control(before: Snapshot, plan: Plan) -> bool:
+    """True when the plan makes or changes a workload that is no engine instance."""
+    for step in plan.steps:
+        for write in step.writes:
+            if write.kind == "InferServiceSet" and write.verb == "create":
+                return True
+            if write.kind == "Deployment" and write.verb != "delete" and not parse_instance_name(write.name, before.base_name):
+                return True
+    return False
+
+
+def _created(obj: Object) -> str:
+    return str(obj["metadata"].get("creationTimestamp") or "")
+
+
+def _app(pod: Object) -> str:
+    return str((pod["metadata"].get("labels") or {}).get("app", ""))
