@@ -86,7 +86,12 @@ class Execution:
     def _await(self, step: Step) -> None:
         if not step.until or not (step.always or self._wait):
             return
+        stopping = [found["metadata"]["name"] for found in self._snapshot.deployments if found["metadata"].get("deletionTimestamp")]
+        for name in stopping:  # they are not watched; their pods are
+            self._snapshot = self._snapshot.without("Deployment", name)
         self._waiter.until(step.title, _JUDGES[step.until], self._snapshot, self._plan.counts)
+        for name in stopping:
+            self._waiter.until_absent(step.title, "Deployment", name)
         for write in step.writes:
             if write.propagation == "Foreground":
                 self._waiter.until_absent(step.title, write.kind, write.name)

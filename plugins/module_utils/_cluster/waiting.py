@@ -37,7 +37,7 @@ class Waiter:
 
     def until(self, what: str, judge: readiness.Judge, snapshot: Snapshot, wanted: Mapping[str, int]) -> None:
         """Return when `judge` finds the service done (and, where it may flap, unchanged for `stable_for`)."""
-        self._watch(snapshot, sets=judge is readiness.settled)
+        self._watch(snapshot, sets=judge is not readiness.no_pods)
         since, mark = time.monotonic(), None
         while True:
             self._changed.clear()

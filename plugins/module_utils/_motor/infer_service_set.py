@@ -12,7 +12,7 @@ from typing import Any
 from .choice import Removal
 from .errors import Refused
 from .plan import Write
-from .state import INFER_LABEL, Snapshot
+from .state import INFER_LABEL, Snapshot, instance_set_of
 
 GANG_LABEL = f"{INFER_LABEL}gang-schedule"
 
@@ -48,9 +48,8 @@ def unsettled(snapshot: Snapshot, wanted: Mapping[str, int]) -> str:
     """Why the counts are not reached yet, or "". Only the InstanceSets tell the truth: the Ready conditions of their
     parents stay True for a while after a change (ground facts of the Infer Operator).
     """
-    by_role = {(item["metadata"].get("labels") or {}).get(f"{INFER_LABEL}instanceset-name"): item for item in snapshot.instance_sets}
     for role, count in wanted.items():
-        item = by_role.get(role)
+        item = instance_set_of(snapshot, role)
         if item is None:
             return f"InstanceSet of {role} does not exist yet"
         status = item.get("status") or {}
@@ -58,6 +57,16 @@ def unsettled(snapshot: Snapshot, wanted: Mapping[str, int]) -> str:
         numbers = (item["spec"].get("replicas"), status.get("replicas", 0), ready)
         if status.get("observedGeneration") != item["metadata"].get("generation") or set(numbers) != {count}:
             return f"InstanceSet {item['metadata']['name']}: {ready} of {count} instances ready"
+    return ""
+
+
+def unreduced(snapshot: Snapshot, wanted: Mapping[str, int]) -> str:
+    """Why a lower count is not reached yet, or "": the operator has still more instances than wanted, so it may make pods anew."""
+    for role, count in wanted.items():
+        item = instance_set_of(snapshot, role) or {"spec": {}}
+        numbers = (item["spec"].get("replicas") or 0, (item.get("status") or {}).get("replicas") or 0)
+        if max(numbers) > count:
+            return f"InstanceSet {item['metadata']['name']}: {max(numbers)} instances, {count} wanted"
     return ""
 
 

@@ -28,10 +28,14 @@ Judge = Callable[[Snapshot, Mapping[str, int]], Verdict]
 
 
 def gone(snapshot: Snapshot, wanted: Mapping[str, int]) -> Verdict:
-    """Every pod of an instance that leaves is gone, so that its NPUs are free."""
+    """Every pod of an instance that leaves is gone, so that its NPUs are free, and none comes back. Nobody's health matters."""
     state = service_state(snapshot)
     leaving = [f"{instance.name} ({instance.reason})" for instance in state.leaving()]
-    return Verdict(not leaving, "still stopping: " + ", ".join(leaving) if leaving else "")
+    problems = ["still stopping: " + ", ".join(leaving)] if leaving else []
+    if snapshot.backend == "infer_service_set":
+        reason = infer_service_set.unreduced(snapshot, _without_owned(state, wanted))
+        problems.extend([reason] if reason else [])
+    return Verdict(not problems, "; ".join(problems))
 
 
 def no_pods(snapshot: Snapshot, wanted: Mapping[str, int]) -> Verdict:
@@ -41,16 +45,36 @@ def no_pods(snapshot: Snapshot, wanted: Mapping[str, int]) -> Verdict:
 
 
 def settled(snapshot: Snapshot, wanted: Mapping[str, int]) -> Verdict:
-    """All wanted instances run, nothing is leaving, and each control role has a ready pod (a standby pod never is)."""
+    """All wanted instances run, nothing is leaving, and each control role has a ready pod (a standby pod never is).
+
+    An autoscaler may change its own count at any time, so of its instances only as many have to run as there were to be,
+    or as it has left.
+    """
     state = service_state(snapshot)
-    problems = [*_unready_instances(state, wanted), *_unready_control(state)]
+    ours = _without_owned(state, wanted)
+    problems = [*_unready_instances(state, ours), *_unready_owned(state, wanted), *_unready_control(state)]
     if snapshot.backend == "infer_service_set":
-        reason = infer_service_set.unsettled(snapshot, wanted)
+        reason = infer_service_set.unsettled(snapshot, ours)
         problems.extend([reason] if reason else [])
-    problems.extend(f"{instance.name} is still stopping" for instance in state.leaving())
+    problems.extend(f"{instance.name} is still stopping" for instance in state.leaving() if instance.engine_role not in state.owners)
     mark = tuple(sorted(str(pod["metadata"].get("uid")) for pod in snapshot.pods))
     may_flap = snapshot.backend == "infer_service_set" and infer_service_set.uses_gang_scheduling(snapshot)
     return Verdict(not problems, "; ".join(problems), mark, may_flap)
+
+
+def _without_owned(state: ServiceState, wanted: Mapping[str, int]) -> dict[str, int]:
+    return {role: count for role, count in wanted.items() if role not in state.owners}
+
+
+def _unready_owned(state: ServiceState, wanted: Mapping[str, int]) -> list[str]:
+    problems: list[str] = []
+    for role in state.owners:
+        live = state.live(role)
+        count = min(len(live), wanted.get(role, 0))
+        waiting = [instance for instance in live if instance.state != "running"]
+        if len(live) - len(waiting) < count:
+            problems.extend(f"{i.name} {i.state}: {i.reason}" for i in waiting)
+    return problems
 
 
 def _unready_instances(state: ServiceState, wanted: Mapping[str, int]) -> list[str]:

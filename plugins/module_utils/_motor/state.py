@@ -154,7 +154,7 @@ def service_state(snapshot: Snapshot) -> ServiceState:
         instances=tuple(sorted(make(snapshot), key=Instance.order)),
         control=tuple(_control(snapshot, role, app) for role, app in _control_apps(snapshot).items()),
         intent=intent_of(snapshot.lease),
-        owners=count_owners.find(snapshot.autoscalers, infer_roles(snapshot), snapshot.base_name),
+        owners=count_owners.find(_autoscalers(snapshot), infer_roles(snapshot), snapshot.base_name),
     )
 
 
@@ -258,6 +258,14 @@ def _control(snapshot: Snapshot, role: str, app: str) -> ControlRole:
     nodes = tuple(sorted({pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}))
     since = max((pod_facts.ready_since(pod) for pod in ready), default="")
     return ControlRole(role, len(pods), len(ready), reason, nodes, since)
+
+
+def _autoscalers(snapshot: Snapshot) -> list[Object]:
+    """Without those whose Deployment is gone: they own nothing until it comes back."""
+    names = {deployment["metadata"]["name"] for deployment in snapshot.deployments}
+    unseen = snapshot.backend == "infer_service_set"  # its instances may be Deployments, which are not read
+    targets = ((scaler, *count_owners.target_of(scaler)) for scaler in snapshot.autoscalers)
+    return [scaler for scaler, kind, name in targets if unseen or kind != "Deployment" or name in names]
 
 
 def _replicas(snapshot: Snapshot, role: Object) -> int:
