@@ -42,6 +42,10 @@ CONFIG_SPEC: dict[str, Any] = {
 INSTANCES_SPEC: dict[str, Any] = {
     "instances": {"type": "dict", "options": {role: {"type": "raw"} for role in ENGINE_ROLES}},
 }
+DRIFT_SPEC: dict[str, Any] = {
+    "on_drift": {"type": "str", "choices": list(drift.ON_DRIFT), "default": drift.REPAIR},
+    "allow_during_fault": {"type": "bool", "default": False},
+}
 # What a service consists of besides workloads, motor-config and pods.
 OBJECT_KINDS = ("Service", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "PersistentVolumeClaim")
 

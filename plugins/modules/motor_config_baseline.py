@@ -130,7 +130,9 @@ service:
           type: str
           sample: vllm-p0
         state:
-          description: V(running), V(starting), V(pending), V(failed), V(terminating) or V(foreign).
+          description:
+            - V(running), V(starting), V(pending), V(failed), V(terminating), V(missing), V(surplus) or V(foreign).
+            - V(missing) is one that the baseline has and the cluster lacks, V(surplus) one beyond the baseline.
           type: str
           sample: running
         reason:
@@ -159,7 +161,7 @@ service:
           type: int
           sample: 16
         altered:
-          description: Whether it differs from what its engine role should be.
+          description: Whether it differs from most of its siblings, or its pods from the set that they belong to.
           type: bool
           sample: false
     control:
@@ -192,6 +194,32 @@ service:
           description: Since when a pod is ready (RFC 3339).
           type: str
           sample: "2026-08-01T09:30:00Z"
+
+drift:
+  description: How the instances differed from the baseline before the work, by name.
+  returned: success
+  type: dict
+  contains:
+    missing:
+      description: Instances that the baseline has and the cluster lacked.
+      type: list
+      elements: str
+      sample: ["vllm-p1"]
+    surplus:
+      description: Instances beyond the baseline.
+      type: list
+      elements: str
+      sample: []
+    altered:
+      description: Instances unlike most of their siblings.
+      type: list
+      elements: str
+      sample: []
+    foreign:
+      description: Workloads that bear the name of an instance and are none.
+      type: list
+      elements: str
+      sample: []
 
 reason:
   description: Why the module failed, one word that playbooks can test.

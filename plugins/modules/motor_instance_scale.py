@@ -18,6 +18,7 @@ description:
   - The new counts are recorded in the ConfigMap C(motor-config) last. A run that was interrupted is finished by running the task again.
 extends_documentation_fragment:
   - ascend.mindie.auth
+  - ascend.mindie.drift
   - ascend.mindie.wait
   - ascend.mindie.attributes
   - ascend.mindie.attributes.actiongroup_motor
@@ -171,7 +172,9 @@ service:
           type: str
           sample: vllm-p0
         state:
-          description: V(running), V(starting), V(pending), V(failed), V(terminating) or V(foreign).
+          description:
+            - V(running), V(starting), V(pending), V(failed), V(terminating), V(missing), V(surplus) or V(foreign).
+            - V(missing) is one that the baseline has and the cluster lacks, V(surplus) one beyond the baseline.
           type: str
           sample: running
         reason:
@@ -200,7 +203,7 @@ service:
           type: int
           sample: 16
         altered:
-          description: Whether it differs from what its engine role should be.
+          description: Whether it differs from most of its siblings, or its pods from the set that they belong to.
           type: bool
           sample: false
     control:
@@ -234,6 +237,32 @@ service:
           type: str
           sample: "2026-08-01T09:30:00Z"
 
+drift:
+  description: How the instances differed from the baseline before the work, by name.
+  returned: success
+  type: dict
+  contains:
+    missing:
+      description: Instances that the baseline has and the cluster lacked.
+      type: list
+      elements: str
+      sample: ["vllm-p1"]
+    surplus:
+      description: Instances beyond the baseline.
+      type: list
+      elements: str
+      sample: []
+    altered:
+      description: Instances unlike most of their siblings.
+      type: list
+      elements: str
+      sample: []
+    foreign:
+      description: Workloads that bear the name of an instance and are none.
+      type: list
+      elements: str
+      sample: []
+
 reason:
   description: Why the module failed, one word that playbooks can test.
   returned: failure
@@ -249,6 +278,7 @@ requests:
 from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils import _entry
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import faults
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_scale import plan_scale
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
@@ -263,7 +293,8 @@ def scale(module: Any) -> dict[str, Any]:
     service = _entry.Service(module, namespace, given)
 
     def planner(snapshot: Snapshot) -> Plan:
-        return plan_scale(snapshot, stored_config(snapshot.config_map), wanted, given)
+        plan = plan_scale(snapshot, stored_config(snapshot.config_map), wanted, given, on_drift=module.params["on_drift"])
+        return faults.checked(snapshot, plan, allowed=module.params["allow_during_fault"])
 
     return service.converge(planner)
 
@@ -271,7 +302,7 @@ def scale(module: Any) -> dict[str, Any]:
 def main() -> None:
     """Run the module."""
     _entry.run_module(
-        {**_entry.CONFIG_SPEC, **_entry.INSTANCES_SPEC, **_entry.WAIT_SPEC},
+        {**_entry.CONFIG_SPEC, **_entry.INSTANCES_SPEC, **_entry.DRIFT_SPEC, **_entry.WAIT_SPEC},
         scale,
         mutually_exclusive=[("user_config", "user_config_content")],
         required_one_of=[("instances", "user_config", "user_config_content")],

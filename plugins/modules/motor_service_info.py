@@ -87,7 +87,9 @@ service:
           type: str
           sample: vllm-p0
         state:
-          description: V(running), V(starting), V(pending), V(failed), V(terminating) or V(foreign).
+          description:
+            - V(running), V(starting), V(pending), V(failed), V(terminating), V(missing), V(surplus) or V(foreign).
+            - V(missing) is one that the baseline has and the cluster lacks, V(surplus) one beyond the baseline.
           type: str
           sample: running
         reason:
@@ -116,7 +118,7 @@ service:
           type: int
           sample: 16
         altered:
-          description: Whether it differs from what its engine role should be.
+          description: Whether it differs from most of its siblings, or its pods from the set that they belong to.
           type: bool
           sample: false
     control:
@@ -165,13 +167,13 @@ requests:
 from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils import _entry
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import service_state
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.drift import reported
 
 
 def show(module: Any) -> dict[str, Any]:
     """Observe and report."""
     service = _entry.Service(module, module.params["namespace"], absent_ok=True)
-    state = service_state(service.observe())
+    state = reported(service.observe())
     return {"changed": False, "service": state.to_dict(), "requests": service.api.requests}
 
 

@@ -14,6 +14,13 @@ from .state import Instance, ServiceState, Snapshot, service_state
 from .stored import baseline_counts
 
 
+def checked(snapshot: Snapshot, plan: Plan, *, allowed: bool) -> Plan:
+    """The plan, after `refuse` unless faults are `allowed`."""
+    if not allowed:
+        refuse(snapshot, plan)
+    return plan
+
+
 def refuse(snapshot: Snapshot, plan: Plan) -> None:
     """Raise Refused when the plan adds instances to a service some of whose instances that stay are faulty.
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import baseline, counts
+from . import baseline, counts, drift
 from .choice import Choice
 from .errors import InputError, Refused
-from .guard import require_finished, require_service
+from .guard import require_finished, require_service, unfinished_verb
 from .owners import Owner
 from .plan import Plan
 from .record import USER_CONFIG_KEY
@@ -26,11 +26,13 @@ def plan_scale(
     wanted: Mapping[str, int],
     given: UserConfig | None = None,
     choice: Choice | None = None,
+    on_drift: str = drift.REPAIR,
 ) -> Plan:
     """Plan the counts `wanted`.
 
     `stored` is the baseline in the cluster. `given` is the user's new config, when one was given: it may differ from the
-    baseline in counts only. `choice` says which instances may go. Raises Refused when more than counts would change,
+    baseline in counts only. `choice` says which instances may go, `on_drift` what becomes of instances that
+    the baseline does not explain. Raises Refused when more than counts would change,
     an autoscaler owns a count, or too many instances are protected.
     """
     require_service(snapshot)
@@ -46,11 +48,13 @@ def plan_scale(
     if choice:
         choice.require_known(tuple(stored.counts))
     live = {role: len(state.live(role)) for role in stored.counts}
+    wanted = drift.settle(snapshot, wanted, on_drift)
     target = _complete(stored, state.owners, live, wanted)
     counts.refuse_owned(state, target)
     # What an autoscaler does with a count that nobody asked for is no reason to write.
     data = _data(snapshot, stored, {role: wanted.get(role, count) for role, count in stored.counts.items()}, given)
     steps = counts.steps(snapshot, state, target, choice=choice)
+    unfinished = unfinished_verb(snapshot) is not None
     growing = any(count > min(live[role], stored.counts[role]) for role, count in wanted.items())
     return Plan(
         verb=VERB,
@@ -59,7 +63,7 @@ def plan_scale(
         counts=target,
         counts_before=state.counts(),
         data=data,
-        record=any(step.writes for step in steps) or data != (snapshot.config_map or {}).get("data"),
+        record=any(step.writes for step in steps) or unfinished or data != (snapshot.config_map or {}).get("data"),
         settles=growing,
         why_record=f"record the counts {describe(target)}",
     )
