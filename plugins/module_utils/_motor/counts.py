@@ -47,7 +47,8 @@ def change(state: ServiceState, wanted: Mapping[str, int], choice: Choice | None
         if missing < 0:
             removals[role] = victims(state, role, -missing, choice or Choice())
         if missing > 0:
-            free = (index for index in range(missing + 2 * len(live)) if index not in live)
+            taken = {*live, *(found.index for found in state.instances if found.engine_role == role and found.state == "foreign")}
+            free = (index for index in itertools.count() if index not in taken)
             add[role] = tuple(itertools.islice(free, missing))
     return CountChange(removals, add)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from . import baseline
 from .errors import Refused
-from .guard import require_finished, require_service
+from .guard import require_finished, require_service, unfinished_verb
 from .plan import Plan
 from .record import USER_CONFIG_KEY
 from .state import Snapshot, service_state
@@ -32,9 +32,9 @@ def plan_update(snapshot: Snapshot, stored: UserConfig, given: UserConfig) -> Pl
         counts=dict(stored.counts),
         counts_before=service_state(snapshot).counts(),
         data=data,
-        record=bool(changes.updatable),
+        record=bool(changes.updatable) or unfinished_verb(snapshot) is not None,
         settles=False,
-        why_record=f"update {', '.join(changes.updatable)}",
+        why_record=f"update {', '.join(changes.updatable)}" if changes.updatable else "record that an earlier update is over",
     )
 
 

@@ -20,7 +20,7 @@ from .manifests.identity import keep_identity
 from .ownership import is_ours
 from .plan import Plan, Step, Write, create, delete, update
 from .plan_config import refuse_restart
-from .record import APPLIED, DEPLOYER, USER_CONFIG_KEY, standing, with_data
+from .record import USER_CONFIG_KEY, with_data
 from .state import Snapshot, service_state
 from .user_config import UserConfig
 
@@ -59,7 +59,7 @@ def plan_deploy(
     if not _creates_set(updates):
         templates = {(role, index): obj for role, index, obj in rendered.instances} if rendered else {}
         steps.extend(counts.steps(snapshot, state, wanted, templates, choice))
-    unrecorded = standing(snapshot.config_map) not in (APPLIED, DEPLOYER) or data != (snapshot.config_map or {}).get("data")
+    unfinished = unfinished_verb(snapshot) is not None
     return Plan(
         verb=VERB,
         namespace=snapshot.namespace,
@@ -67,9 +67,9 @@ def plan_deploy(
         counts=wanted,
         counts_before=state.counts(),
         data=data,
-        record=any(step.writes for step in steps) or unrecorded,
+        record=any(step.writes for step in steps) or unfinished or data != (snapshot.config_map or {}).get("data"),
         why_record="record that the service is as its configuration says",
-        settles=not (steps and counts.only_shrink(steps)) or unfinished_verb(snapshot) is not None,
+        settles=not (steps and counts.only_shrink(steps)) or unfinished,
         notices=notices,
     )
 

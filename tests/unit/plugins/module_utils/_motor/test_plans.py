@@ -274,3 +274,21 @@ def test_counts_of_the_option_win_over_those_of_the_file() -> None:
     config = services.user_config()
     plan = plan_scale(services.snapshot(config, services.running(prefill=2, decode=1)), config, {"prefill": 3, "decode": 1}, config)
     assert json.loads(plan.data["user_config.json"])["motor_deploy_config"]["p_instances_num"] == 3
+
+
+def test_a_run_that_was_killed_before_its_record_is_ended_by_running_it_again() -> None:
+    config = services.user_config(prefill=2)
+    shot = services.snapshot(config, services.running(prefill=2, decode=1), lease=lease("scale"))
+    plan = plan_scale(shot, config, {"prefill": 2, "decode": 1})
+    assert not plan.steps and plan.record, "everything is removed already, but the intent is still there"
+    shot = services.snapshot(config, services.running(prefill=2, decode=1), lease=lease("update_config"))
+    assert plan_update(shot, config, config).record
+
+
+def test_the_index_of_something_that_only_has_the_name_of_an_instance_is_not_free() -> None:
+    config = services.user_config(prefill=1)
+    shot = services.snapshot(config, services.running(prefill=1, decode=1))
+    namesake = services.deployment("prefill", 1)
+    namesake["spec"]["selector"]["matchLabels"]["app"] = "something-else"
+    plan = plan_scale(shot.with_object(namesake), config, {"prefill": 2, "decode": 1})
+    assert writes(plan) == [("create", "vllm-p2")]
