@@ -153,7 +153,7 @@ class Api:
                 return None
             raise
 
-    def list_objects(self, kind: str, namespace: str | None, label_selector: str = "") -> ObjectList:
+    def list_objects(self, kind: str, namespace: str | None, label_selector: str = "", *, field_selector: str = "") -> ObjectList:
         """Every object of the kind, read in pages of 500."""
         path = KINDS[kind].path(namespace)
         items: list[dict[str, Any]] = []
@@ -162,6 +162,8 @@ class Api:
             query = [("limit", str(PAGE))]
             if label_selector:
                 query.append(("labelSelector", label_selector))
+            if field_selector:
+                query.append(("fieldSelector", field_selector))
             if token:
                 query.append(("continue", token))
             page = self._json("GET", path, f"list {kind}s in {namespace or 'the cluster'}", kind, query=query)
@@ -214,15 +216,13 @@ class Api:
             raise
         return True
 
-    def open_watch(self, kind: str, namespace: str | None, resource_version: str, label_selector: str, seconds: float) -> Iterator[bytes]:
-        """Open a watch for at most `seconds`; returns its lines (reading them may raise TransportError)."""
+    def open_watch(self, kind: str, namespace: str | None, resource_version: str, seconds: float, silence: float) -> Iterator[bytes]:
+        """Open a watch for at most `seconds`; returns its lines. Reading them raises TransportError after `silence` seconds without a word."""
         query = [("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", resource_version)]
         query.append(("timeoutSeconds", str(max(1, int(seconds)))))
-        if label_selector:
-            query.append(("labelSelector", label_selector))
         attempted = f"watch {kind}s in {namespace}"
         path = KINDS[kind].path(namespace)
-        response = self._exchange("GET", path, query, None, "application/json", attempted, stream=True)
+        response = self._exchange("GET", path, query, None, "application/json", attempted, stream=True, silence=silence)
         if response.status >= 300:
             raise _error(attempted, kind, response)
         return response.stream or iter(())
@@ -276,13 +276,14 @@ class Api:
         attempted: str,
         stream: bool = False,
         tried: Attempts | None = None,
+        silence: float = READ_SECONDS,
     ) -> Response:
         fence = None if method == "GET" else self._fence
         if fence:
             fence()
         self._sent.add()
         try:
-            return self._send(method, path, query, body, content_type, (CONNECT_SECONDS, READ_SECONDS), stream, fence)
+            return self._send(method, path, query, body, content_type, (CONNECT_SECONDS, silence), stream, fence)
         except TransportError as error:
             reason, remedy = ("CertificateInvalid", _TLS) if error.tls else ("Unreachable", _UNREACHABLE)
             said = f"{error}{tried.said() if tried else ''}"

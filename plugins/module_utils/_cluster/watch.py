@@ -13,23 +13,33 @@ from typing import Any
 
 from .api import Api, ApiError, TransportError
 
-# A watch that says nothing for as long as the client's read timeout is taken for dead; the server sends bookmarks every minute.
 WATCH_SECONDS = 300.0
-RETRY_SECONDS = 1.0
+# A server sends a bookmark about every minute, and a dead connection says nothing either: rather than wait for a bookmark, a watch
+# that was silent for this long is given up and the objects are listed. So nothing is missed for longer, and a quiet watch costs
+# two requests per period.
+SILENT_SECONDS = 30.0
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 15.0
+# Answers that will not change by asking again.
+LASTING = frozenset({401, 403, 404})
 
 
 class Watch:
-    """Keeps `objects` of one kind up to date in a thread. `changed` is set after every change; `failed` holds a lasting error."""
+    """Keeps `objects` of one kind up to date in a thread. `changed` is set after every change; `failed` holds a lasting error.
+
+    Whatever ends a watch other than its time being up is followed by a list, after a pause that grows while nothing is heard.
+    """
 
     def __init__(
         self, api: Api, kind: str, namespace: str, items: Iterable[Mapping[str, Any]], version: str, changed: threading.Event
     ) -> None:
-        self._api, self._kind, self._namespace = api, kind, namespace
+        self._api, self._kind, self._namespace = api.pausing(None), kind, namespace
         self._objects = {item["metadata"]["uid"]: item for item in items}
         self._version = version
         self._changed = changed
         self._stop = threading.Event()
         self._lock = threading.Lock()
+        self._pause = FIRST_PAUSE
         self.failed: ApiError | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -44,38 +54,49 @@ class Watch:
         self._stop.set()
 
     def _run(self) -> None:
+        current = True
         while not self._stop.is_set():
+            opened = time.monotonic()
             try:
-                self._follow()
+                if not current:
+                    self._relist()
+                current = self._follow()
             except ApiError as error:
-                if error.status in (401, 403, 404):
+                if error.status in LASTING:
                     self.failed = error
                     self._changed.set()
                     return
-                self._stop.wait(RETRY_SECONDS)
-                self._relist()
-            except (TransportError, ValueError):  # the socket died, or the stream broke off within a line: a list shows what was missed
-                self._stop.wait(RETRY_SECONDS)
-                self._relist()
+                current = False
+            except (TransportError, ValueError, KeyError, TypeError):  # the socket died, or what came is no event: a list shows what was missed
+                current = False
+            if not current:
+                self._rest(time.monotonic() - opened)
 
-    def _follow(self) -> None:
-        started = time.monotonic()
-        lines = self._api.open_watch(self._kind, self._namespace, self._version, "", WATCH_SECONDS)
-        for line in lines:
+    def _rest(self, lived: float) -> None:
+        """Pause after a watch that lived only briefly, longer each time. One that was silent for long is opened again at once."""
+        if lived > LONGEST_PAUSE:
+            self._pause = FIRST_PAUSE
+            return
+        self._stop.wait(self._pause)
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    def _follow(self) -> bool:
+        """Take over events until the watch ends; False when what was known must be listed again."""
+        heard = False
+        for line in self._api.open_watch(self._kind, self._namespace, self._version, WATCH_SECONDS, SILENT_SECONDS):
             if self._stop.is_set():
-                return
+                return True
             if not self._apply(json.loads(line)):
-                self._relist()
-                return
-        if time.monotonic() - started < RETRY_SECONDS:
-            self._stop.wait(RETRY_SECONDS)
+                return False
+            heard, self._pause = True, FIRST_PAUSE
+        return heard
 
     def _apply(self, event: Mapping[str, Any]) -> bool:
-        """Take over one event; False when the stream reports an error and the objects must be listed again."""
+        """Take over one event; False when the stream reports an error."""
         kind, obj = event["type"], event["object"]
         if kind == "ERROR":
             return False
-        self._version = obj["metadata"].get("resourceVersion", self._version)
+        self._version = obj["metadata"]["resourceVersion"]
         if kind == "BOOKMARK":
             return True
         with self._lock:
@@ -87,12 +108,7 @@ class Watch:
         return True
 
     def _relist(self) -> None:
-        if self._stop.is_set():
-            return
-        try:
-            found = self._api.list_objects(self._kind, self._namespace)
-        except ApiError:
-            return
+        found = self._api.list_objects(self._kind, self._namespace)
         with self._lock:
             self._objects = {item["metadata"]["uid"]: item for item in found.items}
             self._version = found.resource_version

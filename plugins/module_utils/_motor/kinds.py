@@ -30,6 +30,7 @@ _ALL = (
     Kind("ConfigMap", "v1", "configmaps"),
     Kind("Pod", "v1", "pods"),
     Kind("Service", "v1", "services"),
+    Kind("Event", "v1", "events"),
     Kind("ServiceAccount", "v1", "serviceaccounts"),
     Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims"),
     Kind("ClusterRole", "rbac.authorization.k8s.io/v1", "clusterroles", namespaced=False),
