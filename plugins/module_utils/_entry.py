@@ -18,6 +18,7 @@ from ._cluster.api import Api
 from ._cluster.connection import AUTH_ARG_SPEC, MotorModule, connect
 from ._cluster.observe import observe
 from ._motor import drift, report
+from ._motor.choice import HIGHEST_INDEX, ORDERS, Choice, read_protect
 from ._motor.errors import InputError, MotorError
 from ._motor.guard import not_deployed
 from ._motor.instances import ENGINE_ROLES, base_name
@@ -45,6 +46,10 @@ INSTANCES_SPEC: dict[str, Any] = {
 DRIFT_SPEC: dict[str, Any] = {
     "on_drift": {"type": "str", "choices": list(drift.ON_DRIFT), "default": drift.REPAIR},
     "allow_during_fault": {"type": "bool", "default": False},
+}
+SCALE_IN_SPEC: dict[str, Any] = {
+    "order": {"type": "str", "choices": list(ORDERS), "default": HIGHEST_INDEX},
+    "protect": {"type": "dict", "options": {role: {"type": "list", "elements": "raw"} for role in ENGINE_ROLES}},
 }
 # What a service consists of besides workloads, motor-config and pods.
 OBJECT_KINDS = ("Service", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "PersistentVolumeClaim")
@@ -95,6 +100,11 @@ def given_counts(module: Any) -> dict[str, int]:
     return {role: validate_count(count, source="instances", engine_role=role) for role, count in given.items() if count is not None}
 
 
+def given_choice(module: Any) -> Choice:
+    """Which instances may go, as the options `order` and `protect` say."""
+    return Choice(module.params["order"], read_protect(module.params["protect"]))
+
+
 class Service:
     """One service in one cluster: observes it and runs plans on it for a module."""
 
@@ -136,6 +146,10 @@ class Service:
         outcome = execute.run(self.api, self.observe, planner, settings, check_mode=self._module.check_mode)
         result = {"changed": bool(outcome.actions), "actions": outcome.actions, "service": drift.reported(outcome.after).to_dict()}
         result["drift"] = drift.find(outcome.before).to_dict()
+        if "protect" in params:  # a verb that removes instances
+            result["removed"] = outcome.removed
+        for notice in outcome.plan.notices:
+            self._module.warn(notice)
         result["requests"] = self.api.requests
         if self._module._diff:
             result["diff"] = report.diff(outcome.before, outcome.plan)

@@ -36,6 +36,7 @@ class Deployment:
         release = module.params["release"]
         self._release = understand(_inputs.read_release(release), source=f"release ({release})") if release else None
         self._new_service_id = f"{self.config.namespace}_{_shanghai_time()}"
+        self._choice = _entry.given_choice(module)
         self._node_ports = _node_ports(module.params["node_ports"])
         self._drafted = self._render(self._new_service_id, None if self._node_ports == "auto" else self._node_ports)
         namespace = _entry.namespace_of(module, self.config)
@@ -47,7 +48,7 @@ class Deployment:
         namespace = self._missing_namespace() if stored is None else None
         service_id = service_id_of(snapshot.config_map) if snapshot.config_map else None
         rendered = self._render(service_id or self._new_service_id, self._ports(snapshot))
-        plan = plan_deploy(snapshot, self.config, rendered, stored, namespace)
+        plan = plan_deploy(snapshot, self.config, rendered, stored, namespace, self._choice)
         return replace(plan, env_sha256=sha256(self._env.text) if self._env else None)
 
     def _config(self, module: Any) -> UserConfig:

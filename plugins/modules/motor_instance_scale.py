@@ -12,14 +12,18 @@ short_description: Change the number of instances of a MindIE Motor service
 version_added: 0.1.0
 description:
   - Brings the engine instances of a live service to the wanted counts, and changes nothing else.
-  - Compares the wanted counts with the live instances. Surplus instances with the highest indexes are removed first; when all of their pods
-    are gone, missing instances are created, decode before prefill. Instances that stay are not touched.
+  - Compares the wanted counts with the live instances. Surplus instances are removed first (O(order) and O(protect) say which); when all of
+    their pods are gone, missing instances are created, decode before prefill. Instances that stay are not touched.
+  - A task that only removes instances succeeds when their pods are gone, however ill they or the remaining ones are.
+  - An engine role with an autoscaler (a HorizontalPodAutoscaler or ScaledObject on its InstanceSet, or on the workload of one of its instances) has its
+    count from there. Another count for this engine role is refused, naming the autoscaler and what to edit; the other engine roles can be scaled.
   - New instances are copies of a live sibling, so neither the release nor local files are needed.
   - The new counts are recorded in the ConfigMap C(motor-config) last. A run that was interrupted is finished by running the task again.
 extends_documentation_fragment:
   - ascend.mindie.auth
   - ascend.mindie.drift
   - ascend.mindie.wait
+  - ascend.mindie.scale_in
   - ascend.mindie.attributes
   - ascend.mindie.attributes.actiongroup_motor
 attributes:
@@ -92,6 +96,16 @@ EXAMPLES = r"""
   ascend.mindie.motor_instance_scale:
     user_config: /srv/mindie/user_config.json
 
+- name: Remove what does not run first, and keep the first two prefill instances whatever happens
+  ascend.mindie.motor_instance_scale:
+    namespace: mindie-motor
+    instances:
+      prefill: 2
+      decode: 1
+    order: unhealthy_first
+    protect:
+      prefill: [0, 1]
+
 - name: Do not wait until the new instances run
   ascend.mindie.motor_instance_scale:
     namespace: mindie-motor
@@ -131,6 +145,31 @@ actions:
       type: str
       sample: prefill instance 1 is missing
 
+removed:
+  description:
+    - The instances that went for good, and why these and no others; in check mode those that would go.
+    - Of an InferServiceSet they are the highest indexes, which its operator removes.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    engine_role:
+      description: V(prefill), V(decode), V(union) or V(encode).
+      type: str
+      sample: prefill
+    index:
+      description: Index within the engine role.
+      type: int
+      sample: 1
+    name:
+      description: Name of the instance.
+      type: str
+      sample: vllm-p1
+    why:
+      description: Why this instance was chosen.
+      type: str
+      sample: highest index
+
 service:
   description: The service as seen after the work; in check mode as it is now.
   returned: success
@@ -154,6 +193,10 @@ service:
       description: Live instances per engine role.
       type: dict
       sample: {"prefill": 4, "decode": 2}
+    owners:
+      description: The autoscaler of each engine role whose count is its own.
+      type: dict
+      sample: {"prefill": "HorizontalPodAutoscaler vllm-0-prefill-scaler"}
     instances:
       description: The engine instances.
       type: list
@@ -290,10 +333,11 @@ def scale(module: Any) -> dict[str, Any]:
     given = _entry.given_config(module)
     namespace = _entry.namespace_of(module, given)
     wanted = {**(given.counts if given else {}), **_entry.given_counts(module)}
+    choice = _entry.given_choice(module)
     service = _entry.Service(module, namespace, given)
 
     def planner(snapshot: Snapshot) -> Plan:
-        plan = plan_scale(snapshot, stored_config(snapshot.config_map), wanted, given, on_drift=module.params["on_drift"])
+        plan = plan_scale(snapshot, stored_config(snapshot.config_map), wanted, given, choice, on_drift=module.params["on_drift"])
         return faults.checked(snapshot, plan, allowed=module.params["allow_during_fault"])
 
     return service.converge(planner)
@@ -302,7 +346,7 @@ def scale(module: Any) -> dict[str, Any]:
 def main() -> None:
     """Run the module."""
     _entry.run_module(
-        {**_entry.CONFIG_SPEC, **_entry.INSTANCES_SPEC, **_entry.DRIFT_SPEC, **_entry.WAIT_SPEC},
+        {**_entry.CONFIG_SPEC, **_entry.INSTANCES_SPEC, **_entry.DRIFT_SPEC, **_entry.WAIT_SPEC, **_entry.SCALE_IN_SPEC},
         scale,
         mutually_exclusive=[("user_config", "user_config_content")],
         required_one_of=[("instances", "user_config", "user_config_content")],

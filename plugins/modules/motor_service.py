@@ -14,11 +14,13 @@ description:
   - Brings one service to what its C(user_config.json), C(env.json) and Motor release say.
   - Over a live service it changes exactly what differs. Counts of instances are scaled, keys of the white list are updated in the ConfigMap
     C(motor-config), objects that are no longer wanted are removed by label.
+  - The count of an engine role that an autoscaler owns is kept as it is, with a warning where another one is configured.
   - What would restart pods is refused with the exact paths, and nothing is written.
   - The record of success is written last. A run that was interrupted is finished by running the task again, from any machine.
 extends_documentation_fragment:
   - ascend.mindie.auth
   - ascend.mindie.wait
+  - ascend.mindie.scale_in
   - ascend.mindie.attributes
   - ascend.mindie.attributes.actiongroup_motor
 attributes:
@@ -167,6 +169,31 @@ actions:
       type: str
       sample: prefill instance 1 is missing
 
+removed:
+  description:
+    - The instances that went for good, and why these and no others; in check mode those that would go.
+    - Of an InferServiceSet they are the highest indexes, which its operator removes.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    engine_role:
+      description: V(prefill), V(decode), V(union) or V(encode).
+      type: str
+      sample: prefill
+    index:
+      description: Index within the engine role.
+      type: int
+      sample: 1
+    name:
+      description: Name of the instance.
+      type: str
+      sample: vllm-p1
+    why:
+      description: Why this instance was chosen.
+      type: str
+      sample: highest index
+
 service:
   description: The service as seen after the work; in check mode as it is now.
   returned: success
@@ -190,6 +217,10 @@ service:
       description: Live instances per engine role.
       type: dict
       sample: {"prefill": 4, "decode": 2}
+    owners:
+      description: The autoscaler of each engine role whose count is its own.
+      type: dict
+      sample: {"prefill": "HorizontalPodAutoscaler vllm-0-prefill-scaler"}
     instances:
       description: The engine instances.
       type: list
@@ -335,6 +366,7 @@ def main() -> None:
         **_entry.CONFIG_SPEC,
         **_entry.INSTANCES_SPEC,
         **_entry.WAIT_SPEC,
+        **_entry.SCALE_IN_SPEC,
         "env": {"type": "path"},
         "env_content": {"type": "raw"},
         "release": {"type": "path"},

@@ -69,6 +69,10 @@ service:
       description: Live instances per engine role.
       type: dict
       sample: {"prefill": 4, "decode": 2}
+    owners:
+      description: The autoscaler of each engine role whose count is its own.
+      type: dict
+      sample: {"prefill": "HorizontalPodAutoscaler vllm-0-prefill-scaler"}
     instances:
       description: The engine instances.
       type: list

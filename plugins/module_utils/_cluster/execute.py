@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,6 +46,7 @@ class Outcome:
     before: Snapshot
     after: Snapshot
     actions: list[dict[str, Any]]
+    removed: list[dict[str, Any]]
 
 
 Observe = Callable[[], Snapshot]
@@ -86,7 +87,7 @@ class _Run:
             snapshot = self.observe()
             plan = self.planner(snapshot)
             if plan.empty or check_mode:
-                return Outcome(plan, snapshot, snapshot, plan.actions())
+                return Outcome(plan, snapshot, snapshot, plan.actions(), removed(write for step in plan.steps for write in step.writes))
             if not contender.free(snapshot.lease):
                 self.signals.sleep(LOCK_PAUSE)
                 continue
@@ -128,7 +129,7 @@ class _Run:
         for attempt in range(1, PLANS + 1):
             try:
                 after = self._carry_out(lock, plan, snapshot)
-                return Outcome(first, before, after, [write.action() for write in self.done] + plan.closing())
+                return Outcome(first, before, after, [write.action() for write in self.done] + plan.closing(), removed(self.done))
             except Conflict:
                 if attempt == PLANS:
                     raise
@@ -141,8 +142,8 @@ class _Run:
     def _planned_again(self, snapshot: Snapshot) -> Plan:
         """The new plan. A write that got no answer and is not needed any more was carried out."""
         plan = self.planner(snapshot)
-        needed = [(action["verb"], action["kind"], action["name"]) for action in plan.actions()]
-        self.done.extend(write for write in self.unsure if (write.verb, write.kind, write.name) not in needed)
+        needed = plan.actions()
+        self.done.extend(write for write in self.unsure if write.action() not in needed)
         self.unsure.clear()
         return plan
 
@@ -166,6 +167,11 @@ class _Run:
         """The error with how far the run has come."""
         place = self.place or "before anything was written"
         return Interrupted(f"The run was {error.message} {place}. Run the task again to finish it.", reason=error.reason, **error.details)
+
+
+def removed(writes: Iterable[Write]) -> list[dict[str, Any]]:
+    """The instances that go for good with these writes, and why these."""
+    return [removal.to_dict() for write in writes for removal in write.removed]
 
 
 def intent(plan: Plan, settings: Settings) -> dict[str, Any]:
