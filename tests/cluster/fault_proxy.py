@@ -37,7 +37,8 @@ class Fault:
     """What goes wrong with requests that match, and which requests these are.
 
     `method` and `path` are regular expressions (the first for the whole method, the second for any part of the path); `watch` and
-    `mutating`, unless None, ask for requests that are or are not so. `nth` counts the matching requests from 1 (0: all of them).
+    `mutating`, unless None, ask for requests that are or are not so. `nth` counts the matching requests from 1 (0: all of them);
+    `since` is the number of the first one from which on all of them go wrong.
 
     One of: `status` answers with that status in the server's place (`retry_after` in seconds; 1 for 429); `drop` closes the connection
     `before` the request is passed on, or `after` the server has done it; `delay` holds it back that many seconds; `cut` ends an answer
@@ -51,6 +52,7 @@ class Fault:
     watch: bool | None = None
     mutating: bool | None = None
     nth: int = 0
+    since: int = 0
     status: int = 0
     retry_after: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
@@ -73,7 +75,7 @@ class Fault:
         if self.watch not in (None, request.watch) or self.mutating not in (None, request.mutating):
             return False
         self.seen += 1
-        return self.nth in (0, self.seen)
+        return self.seen >= self.since and self.nth in (0, self.seen)
 
 
 class FaultProxy:

@@ -9,8 +9,16 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster import retry
 from tests.functional.conftest import Driver
 from tests.functional.test_modules import applied, recorded_counts, succeeded
+
+
+@pytest.fixture(autouse=True)
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "SECONDS", 0.5)
 
 
 def fail_at_each_write(driver: Driver, task: Callable[[], dict[str, Any]], undo: Callable[[], Any]) -> None:
@@ -18,7 +26,7 @@ def fail_at_each_write(driver: Driver, task: Callable[[], dict[str, Any]], undo:
     number = 0
     while True:
         number += 1
-        fault = driver.proxy.fault(mutating=True, nth=number, status=500)
+        fault = driver.proxy.fault(mutating=True, since=number, status=500)
         interrupted = task()
         driver.proxy.heal()
         if fault.seen < number:
@@ -62,7 +70,7 @@ def test_a_removal_is_finished_by_the_next_run(on_deployments: Driver) -> None:
     driver = on_deployments
     succeeded(driver.deploy())
     for number in range(1, 20):
-        fault = driver.proxy.fault(mutating=True, nth=number, status=500)
+        fault = driver.proxy.fault(mutating=True, since=number, status=500)
         driver.remove()
         driver.proxy.heal()
         if fault.seen < number:
