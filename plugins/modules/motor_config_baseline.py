@@ -2,18 +2,20 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check and store an updated user config of a live service."""
+"""Check and store an updated user config of a live service, or take a live service as its own baseline."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: motor_config_baseline
-short_description: Store an updated user config of a MindIE Motor service
+short_description: Store an updated user config of a MindIE Motor service, or adopt a service
 version_added: 0.1.0
 description:
-  - Compares a user config with the baseline that the cluster holds, and stores it when only keys differ that running pods read again by themselves
-    (log levels, timeouts, retries, observability, the north interface).
+  - With O(state=present) it compares a user config with the baseline that the cluster holds, and stores it when only keys differ that running pods
+    read again by themselves (log levels, timeouts, retries, observability, the north interface).
   - Any other difference is refused with the exact paths, and nothing is written.
+  - With O(state=adopted) it takes over a service that Motor's own deployer made, or whose baseline has gone wrong. It writes the record of success,
+    and touches no workload, so that no pod restarts.
   - Data and record of success are written in one request, and only when nobody wrote meanwhile.
 extends_documentation_fragment:
   - ascend.mindie.auth
@@ -31,11 +33,23 @@ attributes:
     support: full
     description: A second run changes nothing and writes nothing.
 options:
+  state:
+    description:
+      - V(present) stores O(user_config).
+      - V(adopted) takes what is live as the baseline. The C(motor-config) of the cluster has to describe it, or O(user_config) where that one is damaged;
+        scripts are kept as they are. What does not fit the live instances is refused, named one by one, and nothing is written.
+    type: str
+    choices: [present, adopted]
+    default: present
   namespace:
-    description: Namespace of the service. Needed only to make sure that it is the C(job_id) of the user config.
+    description:
+      - Namespace of the service (its C(job_id)).
+      - Needed unless O(user_config) or O(user_config_content) is given.
     type: str
   user_config:
-    description: Path of the new C(user_config.json), read where the module runs.
+    description:
+      - Path of the new C(user_config.json), read where the module runs. Needed for O(state=present) unless O(user_config_content) is given.
+      - With O(state=adopted), the one that the service runs with. It may differ from that of the cluster in counts only, unless that one is damaged.
     type: path
   user_config_content:
     description: The user config itself, as text or mapping, instead of O(user_config).
@@ -45,6 +59,25 @@ options:
       - Values that replace keys of C(motor_deploy_config) of the user config, for example from an inventory.
       - Known keys are those of C(motor_deploy_config), such as C(job_id), C(p_instances_num) or C(image_name).
     type: dict
+
+  instances:
+    description:
+      - Only with O(state=adopted). The number of live instances per engine role, in place of the counts of the user config.
+      - Needed when the counts of C(motor-config) are not those of the live instances, for example because an earlier change failed halfway.
+    type: dict
+    suboptions:
+      prefill:
+        description: Prefill instances, an integer from 1 to 16.
+        type: raw
+      decode:
+        description: Decode instances, an integer from 1 to 16.
+        type: raw
+      union:
+        description: Instances of a hybrid service, an integer from 1 to 16.
+        type: raw
+      encode:
+        description: Encode instances, an integer from 0 to 16.
+        type: raw
 
 seealso:
   - module: ascend.mindie.motor_config_baseline_info
@@ -57,6 +90,19 @@ EXAMPLES = r"""
 - name: Store a new log level
   ascend.mindie.motor_config_baseline:
     user_config: /srv/mindie/user_config.json
+
+- name: Take over a service that Motor's own deployer made
+  ascend.mindie.motor_config_baseline:
+    namespace: mindie-motor
+    state: adopted
+
+- name: Take over a service of which one prefill instance was never created
+  ascend.mindie.motor_config_baseline:
+    namespace: mindie-motor
+    state: adopted
+    instances:
+      prefill: 2
+      decode: 1
 """
 
 RETURN = r"""
@@ -236,7 +282,9 @@ requests:
 from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils import _entry
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_adopt import plan_adopt
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_config import plan_update
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.stored import stored_config
@@ -244,10 +292,17 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.stored import
 
 def store(module: Any) -> dict[str, Any]:
     """Parse, observe, plan, execute, report."""
-    given = _entry.given_config(module)
-    service = _entry.Service(module, _entry.namespace_of(module, given), given)
+    given, counts = _entry.given_config(module), _entry.given_counts(module)
+    adopted = module.params["state"] == "adopted"
+    if counts and not adopted:
+        raise InputError(
+            "instances goes with state: adopted only; the counts of a service change with motor_instance_scale", source="instances"
+        )
+    service = _entry.Service(module, _entry.namespace_of(module, given), given, absent_ok=adopted)
 
     def planner(snapshot: Snapshot) -> Plan:
+        if adopted:
+            return plan_adopt(snapshot, given, counts)
         return plan_update(snapshot, stored_config(snapshot.config_map), given)
 
     return service.converge(planner)
@@ -256,10 +311,15 @@ def store(module: Any) -> dict[str, Any]:
 def main() -> None:
     """Run the module."""
     _entry.run_module(
-        {**_entry.CONFIG_SPEC, **_entry.WAIT_SPEC},
+        {
+            "state": {"type": "str", "choices": ["present", "adopted"], "default": "present"},
+            **_entry.CONFIG_SPEC,
+            **_entry.INSTANCES_SPEC,
+            **_entry.WAIT_SPEC,
+        },
         store,
         mutually_exclusive=[("user_config", "user_config_content")],
-        required_one_of=[("user_config", "user_config_content")],
+        required_if=[("state", "present", ("user_config", "user_config_content"), True)],
     )
 
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .errors import Refused
 from .record import ABSENT, UNFINISHED, applied_of, intent_of, standing
 from .state import Snapshot
@@ -22,10 +24,18 @@ def not_deployed(namespace: str) -> Refused:
     return Refused(message, reason="NotDeployed")
 
 
-def unfinished_verb(snapshot: Snapshot) -> str | None:
-    """The verb of a change that began and did not end, or None."""
+def open_intent(snapshot: Snapshot) -> dict[str, Any] | None:
+    """What a change that did not end wanted, or None. It is done with when the record carries its run."""
     intent = intent_of(snapshot.lease)
     if intent and (applied_of(snapshot.config_map) or {}).get("run") != intent.get("run"):
+        return intent
+    return None
+
+
+def unfinished_verb(snapshot: Snapshot) -> str | None:
+    """The verb of a change that began and did not end, or None."""
+    intent = open_intent(snapshot)
+    if intent:
         return str(intent.get("verb", "deploy"))
     return "deploy" if standing(snapshot.config_map) == UNFINISHED else None
 
