@@ -10,7 +10,7 @@ $(error need Python >= 3.11 with venv and ensurepip; name it with PYTHON=...)
 endif
 PY := .cache/venv/bin/python
 
-.PHONY: demo test lint cluster bench docs build bootstrap
+.PHONY: demo test lint cluster bench kill docs build bootstrap
 
 demo: bootstrap
 	$(PY) -m tests.demo
@@ -26,6 +26,9 @@ cluster: bootstrap
 
 bench: bootstrap
 	$(PY) -m tests.bench
+
+kill: bootstrap
+	$(PY) -m tests.kill
 
 docs: bootstrap
 	$(PY) -m tests.tools.docs

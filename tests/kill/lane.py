@@ -1,0 +1,215 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A namespace of its own for one backend, in which one verb after another is ended, run again and checked."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import record
+from tests.cluster.kube_client import CONFIG_MAPS, DEPLOYMENTS, STATEFUL_SETS, KubeClient, Resource
+
+from . import child, picture
+from .child import Moment, Ran, Trap
+from .picture import CLUSTER_KINDS, LEASES, Picture
+from .verbs import Task, Verb, Wish
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RELEASE = EXAMPLES / "release-2026-05"
+MODES = {"deployments": "multi_deployment", "infer_service_set": "infer_service_set"}
+NAMESPACES = Resource("v1", "Namespace", "namespaces", namespaced=False)
+ACCOUNTS = Resource("v1", "ServiceAccount", "serviceaccounts")
+# The lowest node ports are those that the server itself takes last.
+FIRST_NODE_PORT = 30020
+# Namespaces of lanes carry it, so that all of them can be found and deleted.
+LABEL = "tests/kill"
+COMMON = {"wait_timeout": 60, "lock_duration": 2}
+SMALL = {"p_pod_npu_num": 2, "d_pod_npu_num": 2}
+PARALLEL = {"dp_size": 1, "tp_size": 2, "pp_size": 1}
+
+
+class Unprepared(Exception):
+    """The state before the verb could not be reached."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one point; no problem means that the promise was kept. `reached`: the signal was sent."""
+
+    problems: tuple[str, ...]
+    reached: bool
+    seconds: float
+
+
+class Lane:
+    """One service after another, in namespaces of this process's own."""
+
+    def __init__(self, kubeconfig: str, number: int, backend: str, folder: Path) -> None:
+        self._kubeconfig, self._number, self.backend = kubeconfig, number, backend
+        self.client = KubeClient.from_kubeconfig(kubeconfig)
+        self.namespace = ""
+        self._now: Wish | None = None
+        self._made = 0
+        self._folder = folder
+
+    @cached_property
+    def _sample(self) -> dict[str, Any]:
+        config: dict[str, Any] = json.loads((EXAMPLES / "configs" / MODES[self.backend] / "user_config.json").read_text())
+        config["motor_deploy_config"].update(SMALL)
+        for section in ("motor_engine_prefill_config", "motor_engine_decode_config"):
+            config[section]["model_config"]["parallel_config"] = PARALLEL
+        return config
+
+    def user_config(self, wish: Wish) -> dict[str, Any]:
+        """The user config of a wish."""
+        config = copy.deepcopy(self._sample)
+        config["motor_deploy_config"].update(
+            job_id=self.namespace, p_instances_num=wish.prefill, d_instances_num=wish.decode, image_name=wish.image
+        )
+        config["motor_controller_config"]["logging_config"]["log_level"] = wish.level
+        return config
+
+    def deployment(self, wish: Wish) -> Task:
+        """The task that brings a service into being."""
+        env = EXAMPLES / "configs" / MODES[self.backend] / "env.json"
+        # The lanes choose at the same time, so each has a port of its own where the server does not choose.
+        ports = "auto" if self.backend == "deployments" else {"mindie-motor-infer": FIRST_NODE_PORT + self._number}
+        options = {"user_config_content": self.user_config(wish), "env": str(env), "release": str(RELEASE), "node_ports": ports}
+        return "motor_service", options
+
+    def run(self, task: Task, trap: Trap | None = None) -> Ran:
+        """Run a task in a child."""
+        module, options = task
+        given = {"kubeconfig": self._kubeconfig, **COMMON, **options}
+        return child.run(module, given, namespace=self.namespace, folder=str(self._folder), trap=trap)
+
+    def rehearse(self, verb: Verb) -> tuple[tuple[Moment, ...], dict[Wish, Picture]]:
+        """The requests of the verb when nothing disturbs it, and what there is before it and after it."""
+        self.reach(verb.start)
+        before = picture.settled(self.client, self.namespace)
+        self._forget_discovery()
+        ran = self.run(verb.task(self, verb.goal))
+        if problems := self._wrong(ran) or self._ends_well(verb.goal):
+            raise Unprepared(f"{verb.name} on {self.backend}: {'; '.join(problems)}")
+        self._now = verb.goal
+        return ran.moments, {verb.start: before, verb.goal: picture.settled(self.client, self.namespace)}
+
+    def reach(self, wish: Wish) -> None:
+        """Bring a service into the state that a verb starts from."""
+        if self._now == wish:
+            return
+        if self._now is None or self._now.absent or wish.absent or self._now.image != wish.image:
+            self._start_afresh()
+        if not wish.absent:
+            ran = self.run(self.deployment(wish))
+            if problems := self._wrong(ran):
+                raise Unprepared(f"deploy {wish} on {self.backend}: {'; '.join(problems)}")
+        self._now = wish
+
+    def point(self, verb: Verb, trap: Trap, pictures: dict[Wish, Picture]) -> Outcome:
+        """End the verb at one request, run it again once, and see that all is well; then see that a third run has nothing to do."""
+        started = time.monotonic()
+        start, goal = (verb.goal, verb.start) if verb.toggles and self._now == verb.goal else (verb.start, verb.goal)
+        self.reach(start)
+        self._forget_discovery()
+        before = self._workloads()
+        task = verb.task(self, goal)
+        ended = self.run(task, trap)
+        again = self.run(task)
+        problems = self._wrong(again) or self._check(verb, goal, before, pictures[goal])
+        if not problems:
+            problems = _not_idle(self.run(task))
+        self._now = None if problems else goal
+        notes = [f"namespace: {self.namespace}", f"first run: {(ended.result or {}).get('msg', 'no message')}"] if problems else []
+        return Outcome((*problems, *notes), ended.sprung, time.monotonic() - started)
+
+    def close(self) -> None:
+        """Delete what is left."""
+        self._drop()
+
+    def _check(self, verb: Verb, goal: Wish, before: dict[str, tuple[str, int]], wanted: Picture) -> list[str]:
+        problems = picture.wait_for(self.client, self.namespace, wanted)
+        after = self._workloads()
+        expected = set() if goal.absent else self._names(goal)
+        if set(after) != expected:
+            problems.append(f"workloads are {sorted(after)}, wanted {sorted(expected)}")
+        if verb.keeps:
+            problems += [f"{name}, which stays, was touched" for name in before if name in after and before[name] != after[name]]
+        return problems + self._ends_well(goal)
+
+    def _ends_well(self, goal: Wish) -> list[str]:
+        """What is wrong with record and lock."""
+        config_map = self.client.get(CONFIG_MAPS, self.namespace, "motor-config")
+        lease = self.client.get(LEASES, self.namespace, "ascend-mindie")
+        if goal.absent:
+            return [f"{name} is left" for name, found in (("motor-config", config_map), ("the Lease", lease)) if found]
+        problems = []
+        applied, standing = record.applied_of(config_map) or {}, record.standing(config_map)
+        if standing != record.APPLIED or applied.get("counts") != goal.counts():
+            problems.append(f"the record of success is {standing}, {applied}")
+        if config_map and json.loads(config_map["data"]["user_config.json"]) != self.user_config(goal):
+            problems.append("motor-config does not hold the wanted user config")
+        intent = record.intent_of(lease) or {}
+        # A run that was ended between the record and giving the lock back is finished: the next one finds nothing to do, and writes nothing.
+        if not lease or ((intent or lease["spec"].get("holderIdentity")) and intent.get("run") != applied.get("run")):
+            problems.append(f"the Lease has the intent {intent} and is held by {(lease or {}).get('spec', {}).get('holderIdentity')}")
+        return problems
+
+    def _wrong(self, ran: Ran) -> list[str]:
+        """What is wrong with a run that should have succeeded."""
+        if ran.result is None:
+            return [f"the run ended without a result (signal {ran.ended_by})"]
+        if ran.result.get("failed"):
+            return [f"the run failed: {ran.result.get('msg')}"]
+        return []
+
+    def _workloads(self) -> dict[str, tuple[str, int]]:
+        """uid and generation of each engine workload."""
+        kind = DEPLOYMENTS if self.backend == "deployments" else STATEFUL_SETS
+        found = {item["metadata"]["name"]: item["metadata"] for item in self.client.list(kind, self.namespace)["items"]}
+        return {name: (item["uid"], item["generation"]) for name, item in found.items() if not name.startswith("mindie-motor-")}
+
+    def _names(self, wish: Wish) -> set[str]:
+        counts = wish.counts()
+        if self.backend == "deployments":
+            return {f"vllm-{role[0]}{index}" for role, count in counts.items() for index in range(count)}
+        return {f"vllm-0-{role}-{index}" for role, count in counts.items() for index in range(count)}
+
+    def _forget_discovery(self) -> None:
+        """The client library asks for the server's version and groups only when it does not remember them."""
+        for file in self._folder.iterdir():
+            file.unlink()
+
+    def _start_afresh(self) -> None:
+        self._drop()
+        self._made += 1
+        self.namespace = f"kill-{MODES[self.backend][:5]}-{self._number}-{self._made}"
+        self.client.create(NAMESPACES, {"metadata": {"name": self.namespace, "labels": {LABEL: "true"}}})
+        while self.client.get(ACCOUNTS, self.namespace, "default") is None:
+            time.sleep(0.05)
+        self._now = Wish(absent=True)
+
+    def _drop(self) -> None:
+        if self.namespace:
+            self.client.delete(NAMESPACES, "", self.namespace)
+            for kind in CLUSTER_KINDS:
+                for item in self.client.list(kind, labelSelector=f"app.kubernetes.io/instance={self.namespace}")["items"]:
+                    self.client.delete(kind, "", item["metadata"]["name"])
+            while self.client.get(NAMESPACES, "", self.namespace):  # its node ports are free only then
+                time.sleep(0.1)
+        self.namespace = ""
+
+
+def _not_idle(ran: Ran) -> list[str]:
+    """What is wrong with a run that should have found nothing to do."""
+    result = ran.result or {"failed": True}
+    if result.get("failed") or result.get("changed") or result.get("actions"):
+        return [f"run once more, it is not unchanged: {result.get('msg')} {result.get('actions')}"]
+    return [f"run once more, it wrote: {', '.join(ran.mutating())}"] if ran.mutating() else []

@@ -1,0 +1,91 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a namespace holds, in words that are the same whenever a service is in the same state."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from typing import Any
+
+from tests.cluster.infer_operator.objects import INFER_SERVICE_SETS, INFER_SERVICES, INSTANCE_SETS, POD_GROUPS
+from tests.cluster.kube_client import CONFIG_MAPS, DEPLOYMENTS, PODS, SECRETS, SERVICES, STATEFUL_SETS, KubeClient, Obj, Resource
+
+LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases")
+REPLICA_SETS = Resource("apps/v1", "ReplicaSet", "replicasets")
+_RBAC = "rbac.authorization.k8s.io/v1"
+# Kinds in which something could be left over, or be there twice. Not among them: what only mirrors others (EndpointSlices), notes
+# (Events), and history, of which there may be more after a run that did not end.
+KINDS = (
+    CONFIG_MAPS,
+    SECRETS,
+    SERVICES,
+    PODS,
+    LEASES,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    INFER_SERVICE_SETS,
+    INFER_SERVICES,
+    INSTANCE_SETS,
+    POD_GROUPS,
+    Resource("v1", "ServiceAccount", "serviceaccounts"),
+    Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+    Resource(_RBAC, "Role", "roles"),
+    Resource(_RBAC, "RoleBinding", "rolebindings"),
+)
+CLUSTER_KINDS = (
+    Resource(_RBAC, "ClusterRole", "clusterroles", namespaced=False),
+    Resource(_RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
+)
+SETTLING_SECONDS = 15.0
+
+Picture = Counter[str]
+_PASSING = re.compile(r" is gone$| \(terminating\)$")
+
+
+def take(client: KubeClient, namespace: str) -> Picture:
+    """Every object, by kind and name (a name that was made by chance is told by its owner's), with how often it is there."""
+    objects = [item for kind in KINDS for item in client.list(kind, namespace)["items"]]
+    for kind in CLUSTER_KINDS:
+        selector = f"app.kubernetes.io/instance={namespace}"
+        objects += client.list(kind, labelSelector=selector)["items"]
+    by_uid = {item["metadata"]["uid"]: item for item in objects}
+    return Counter(_describe(item, by_uid, namespace) for item in objects)
+
+
+def settled(client: KubeClient, namespace: str) -> Picture:
+    """A picture that stays as it is for a second."""
+    seen: Picture = Counter()
+    while (now := take(client, namespace)) != seen or any(_PASSING.search(name) for name in now):
+        seen = now
+        time.sleep(1.0)
+    return now
+
+
+def wait_for(client: KubeClient, namespace: str, wanted: Picture) -> list[str]:
+    """What differs from the wanted picture once the control plane has had time to clear up; empty when nothing does."""
+    deadline = time.monotonic() + SETTLING_SECONDS
+    while True:
+        seen = take(client, namespace)
+        if seen == wanted:
+            return []
+        if time.monotonic() > deadline:
+            return [f"too many: {name}" for name in seen - wanted] + [f"missing: {name}" for name in wanted - seen]
+        time.sleep(0.1)
+
+
+def _describe(item: Obj, by_uid: dict[str, Obj], namespace: str) -> str:
+    metadata = item["metadata"]
+    ending = " (terminating)" if metadata.get("deletionTimestamp") else ""
+    return f"{item['kind']} {_name(item, by_uid).replace(namespace, '~')}{ending}"
+
+
+def _name(item: Obj, by_uid: dict[str, Obj]) -> str:
+    owner: Any = next((row for row in item["metadata"].get("ownerReferences") or () if row.get("controller")), None)
+    if owner is None or item["kind"] not in ("Pod", "ReplicaSet") or owner["kind"] == "StatefulSet":
+        return str(item["metadata"]["name"])
+    above = by_uid.get(owner["uid"])
+    return f"of {owner['kind']} {_name(above, by_uid)}" if above else f"whose {re.sub('-[^-]*$', '', owner['name'])} is gone"

@@ -1,0 +1,174 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lanes in processes of their own, forked off while there is one thread, work through the points of all verbs."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.pool import Pool
+from pathlib import Path
+
+from tests.cluster.kube_client import KubeClient
+
+from .child import AFTER, BEFORE, Moment, Trap, warm
+from .lane import LABEL, MODES, NAMESPACES, Lane, Outcome, Unprepared
+from .picture import Picture
+from .verbs import VERBS, Verb, Wish
+
+BY_NAME = {verb.name: verb for verb in VERBS}
+# Most of a point is waiting for a dead lock, so there are more lanes than processors.
+LANES = 6 * (os.cpu_count() or 2)
+# How many renewals of the lock there are depends on the machine's speed.
+MOST_RENEWALS = 3
+Pictures = dict[Wish, Picture]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One verb on one backend, ended at one moment."""
+
+    backend: str
+    verb: str
+    trap: Trap
+
+    def __str__(self) -> str:
+        return f"{self.verb}, {self.backend}, {self.trap}"
+
+
+@dataclass
+class Row:
+    """What came of the points of one verb on one backend. `seconds` is the sum over lanes that work side by side."""
+
+    verb: str
+    backend: str
+    points: int = 0
+    not_reached: int = 0
+    seconds: float = 0.0
+    failed: list[str] = field(default_factory=list)
+
+    def add(self, point: Point, outcome: Outcome) -> None:
+        """Count one point."""
+        self.points += 1
+        self.not_reached += not outcome.reached
+        self.seconds += outcome.seconds
+        problems = list(outcome.problems)
+        if not outcome.reached and point.trap.moment.mutating and not point.trap.moment.timed:
+            problems.append("the request never came")
+        if problems:
+            self.failed.append(f"{point}: {'; '.join(problems)}")
+
+
+def points_of(backend: str, verb: Verb, moments: Sequence[Moment]) -> list[Point]:
+    """Before and after each request that changes something, before each read but the last."""
+    last = max((number for number, moment in enumerate(moments) if not moment.mutating), default=-1)
+    found = []
+    for number, moment in enumerate(moments):
+        if moment.timed and moment.number > MOST_RENEWALS:
+            continue
+        times = (BEFORE, AFTER) if moment.mutating else (BEFORE,) if number != last else ()
+        found += [Point(backend, verb.name, Trap(moment, when)) for when in times]
+    return found
+
+
+class Lanes:
+    """The processes; use as a context manager. `kubeconfig` is that of an administrator with a token."""
+
+    def __init__(self, kubeconfig: str) -> None:
+        self._kubeconfig = kubeconfig
+        self._folder = tempfile.TemporaryDirectory(prefix="mindie-kill-")
+        self._pool: Pool | None = None
+
+    def __enter__(self) -> Lanes:
+        warm()
+        context = multiprocessing.get_context("fork")
+        number = context.Value("i", 0)
+        self._pool = context.Pool(LANES, _be_lane, (self._kubeconfig, number, self._folder.name))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool:
+            self._pool.terminate()
+            self._pool.join()
+        self._folder.cleanup()
+        client = KubeClient.from_kubeconfig(self._kubeconfig)
+        for item in client.list(NAMESPACES, labelSelector=LABEL)["items"]:
+            client.delete(NAMESPACES, "", item["metadata"]["name"])
+
+    @property
+    def pool(self) -> Pool:
+        """The pool of lanes."""
+        assert self._pool
+        return self._pool
+
+    def rehearse(self, pairs: Iterable[tuple[str, Verb]]) -> Iterator[tuple[str, Verb, tuple[Moment, ...], Pictures]]:
+        """Run each verb once undisturbed."""
+        wanted = [(backend, verb.name) for backend, verb in pairs]
+        for (backend, name), (moments, pictures) in zip(wanted, self.pool.imap(_rehearse, wanted), strict=True):
+            yield backend, BY_NAME[name], moments, pictures
+
+    def work(self, points: Sequence[Point], pictures: dict[str, Pictures]) -> Iterator[tuple[Point, Outcome]]:
+        """Do all points, in no particular order."""
+        jobs = [(chunk, pictures[chunk[0].backend]) for chunk in chunks(points)]
+        for done in self.pool.imap_unordered(_work, jobs):
+            yield from done
+
+
+def chunks(points: Iterable[Point]) -> list[list[Point]]:
+    """Points that one lane does in a row: one of each verb of a chain, so that a verb mostly starts where another ended."""
+    columns: dict[tuple[str, str], dict[str, list[Point]]] = {}
+    for point in points:
+        columns.setdefault((point.backend, BY_NAME[point.verb].chain), {}).setdefault(point.verb, []).append(point)
+    found = []
+    for chain in columns.values():
+        found += [[point for point in row if point] for row in itertools.zip_longest(*chain.values())]
+    return found
+
+
+_LANES: dict[str, Lane] = {}
+_SETTINGS: list[tuple[str, int, Path]] = []
+
+
+def _be_lane(kubeconfig: str, number: multiprocessing.sharedctypes.Synchronized[int], folder: str) -> None:
+    with number.get_lock():
+        number.value += 1
+        mine = number.value
+    _SETTINGS.append((kubeconfig, mine, Path(folder)))
+
+
+def _lane(backend: str) -> Lane:
+    if backend not in _LANES:
+        kubeconfig, number, folder = _SETTINGS[0]
+        own = folder / f"{backend}-{number}"
+        own.mkdir()
+        _LANES[backend] = Lane(kubeconfig, number, backend, own)
+    return _LANES[backend]
+
+
+def _rehearse(wanted: tuple[str, str]) -> tuple[tuple[Moment, ...], Pictures]:
+    backend, name = wanted
+    return _lane(backend).rehearse(BY_NAME[name])
+
+
+def _work(job: tuple[list[Point], Pictures]) -> list[tuple[Point, Outcome]]:
+    points, pictures = job
+    done = []
+    for point in points:
+        started = time.monotonic()
+        try:
+            outcome = _lane(point.backend).point(BY_NAME[point.verb], point.trap, pictures)
+        except Unprepared as error:
+            outcome = Outcome((f"not prepared: {error}",), True, time.monotonic() - started)
+        done.append((point, outcome))
+    return done
+
+
+def backends() -> tuple[str, ...]:
+    """All backends so far."""
+    return tuple(MODES)

@@ -1,0 +1,74 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verbs that are ended at every request: what the service is like before and after, and the task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .lane import Lane
+
+Task = tuple[str, dict[str, Any]]
+"""A module and its options."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a service is like: counts, a log level that may be updated, an image that needs a restart. `absent`: there is none."""
+
+    prefill: int = 2
+    decode: int = 1
+    level: str = "INFO"
+    image: str = "registry.example/mindie-motor:sample"
+    absent: bool = False
+
+    def counts(self) -> dict[str, int]:
+        """Instances per engine role."""
+        return {"prefill": self.prefill, "decode": self.decode}
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb. `task` makes what is run, from the lane and the wish. `keeps`: instances that stay are not touched.
+    `toggles`: the way back consists of the same requests, so it is killed in turn. `chain`: verbs of one chain lead to each other's start.
+    """
+
+    name: str
+    chain: str
+    start: Wish
+    goal: Wish
+    task: Callable[[Lane, Wish], Task]
+    keeps: bool = True
+    toggles: bool = False
+    always: bool = False
+
+
+def _deploy(lane: Lane, goal: Wish) -> Task:
+    return lane.deployment(goal)
+
+
+def _scale(lane: Lane, goal: Wish) -> Task:
+    return "motor_instance_scale", {"namespace": lane.namespace, "instances": goal.counts()}
+
+
+def _update(lane: Lane, goal: Wish) -> Task:
+    return "motor_config_baseline", {"user_config_content": lane.user_config(goal)}
+
+
+def _remove(lane: Lane, goal: Wish) -> Task:
+    return "motor_service", {"namespace": lane.namespace, "state": "absent"}
+
+
+FEW, MANY, NONE = Wish(prefill=2, decode=2), Wish(prefill=4, decode=4), Wish(absent=True)
+VERBS = (
+    Verb("scale out", "counts", FEW, MANY, _scale, always=True),
+    Verb("scale in", "counts", MANY, FEW, _scale, always=True),
+    Verb("scale both ways", "counts", Wish(prefill=2, decode=4), Wish(prefill=4, decode=2), _scale, always=True),
+    Verb("update", "config", FEW, replace(FEW, level="DEBUG"), _update, toggles=True),
+    Verb("deploy", "life", NONE, Wish(), _deploy, always=True),
+    Verb("remove", "life", Wish(), NONE, _remove),
+)
