@@ -11,11 +11,16 @@ import io
 import json
 from typing import Any
 
+from ansible.module_utils.common import warnings as module_warnings
 from ansible.module_utils.testing import patch_module_args
 
 
 def run_module(name: str, *, check_mode: bool = False, diff: bool = False, **options: Any) -> dict[str, Any]:
-    """Call the module and return its result, with `failed` when it failed. An option that is None is left out."""
+    """Call the module and return its result, with `failed` when it failed. An option that is None is left out.
+
+    `warnings` has texts, as Ansible shows them, of this call alone: within one process they would add up.
+    """
+    module_warnings._global_warnings.clear()
     module = importlib.import_module(f"ansible_collections.ascend.mindie.plugins.modules.{name}")
     given = {option: value for option, value in options.items() if value is not None}
     arguments = {**given, "_ansible_check_mode": check_mode, "_ansible_diff": diff}
@@ -23,4 +28,6 @@ def run_module(name: str, *, check_mode: bool = False, diff: bool = False, **opt
     with patch_module_args(arguments), contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
         module.main()
     result: dict[str, Any] = json.loads(output.getvalue())
+    if "warnings" in result:
+        result["warnings"] = [found["event"]["msg"] if isinstance(found, dict) else found for found in result["warnings"]]
     return result
