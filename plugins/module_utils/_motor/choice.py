@@ -21,11 +21,20 @@ _HEALTH = {"failed": 0, "held": 1, "pending": 1, "starting": 2, "running": 3}
 
 
 @dataclass(frozen=True)
+class WaitIdle:
+    """Wait until instances that go are idle, for `timeout` seconds at most; `on_timeout` says what then."""
+
+    timeout: float
+    on_timeout: str
+
+
+@dataclass(frozen=True)
 class Choice:
-    """How the user wants instances to be chosen. `protect` holds indexes per engine role that must stay."""
+    """How the user wants instances to be chosen, and taken away. `protect` holds indexes per engine role that must stay."""
 
     order: str = HIGHEST_INDEX
     protect: Mapping[str, frozenset[int]] = field(default_factory=lambda: MappingProxyType({}))
+    wait_idle: WaitIdle | None = None
 
     def require_known(self, engine_roles: Sequence[str]) -> None:
         """Refuse to protect instances of engine roles that the service does not have."""

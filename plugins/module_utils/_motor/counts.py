@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import deployments, infer_service_set
+from . import deployments, drain, infer_service_set
 from .choice import Choice, Removal, require_highest, victims
 from .errors import Refused
 from .plan import GONE, Step, Write
@@ -94,7 +94,8 @@ def steps(
     found = []
     if shrinking or state.leaving():
         title = "remove surplus instances" if shrinking else "wait for instances that are still stopping"
-        found.append(Step(title, shrinking, until=GONE, always=bool(growing)))
+        idle = drain.before(snapshot, todo.removals, choice.wait_idle) if shrinking and choice and choice.wait_idle else None
+        found.append(Step(title, shrinking, until=GONE, always=bool(growing), idle=idle))
     found.extend(Step(f"create {role} instances", writes) for role, writes in growing)
     return tuple(found)
 

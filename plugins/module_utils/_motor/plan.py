@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .choice import Removal
+from .idle import IdleWait
 
 GONE, NO_PODS = "gone", "no_pods"
 
@@ -44,12 +45,14 @@ class Step:
     pod of a surplus instance is left), `no_pods` (no pod of the service is left) or nothing.
 
     `always` says that this wait happens even when the user does not want to wait (NPUs must be free before growing).
+    `idle` is waited for before the writes.
     """
 
     title: str
     writes: tuple[Write, ...] = ()
     until: str = ""
     always: bool = False
+    idle: IdleWait | None = None
 
 
 @dataclass(frozen=True)
