@@ -13,7 +13,7 @@ from typing import Any
 from .._motor import readiness
 from .._motor.plan import GONE, NO_PODS, Plan, Step, Write
 from .._motor.record import with_applied
-from .._motor.state import Snapshot
+from .._motor.state import Snapshot, deleted_workloads
 from .api import Api, Conflict
 from .waiting import Waiter
 
@@ -86,12 +86,12 @@ class Execution:
     def _await(self, step: Step) -> None:
         if not step.until or not (step.always or self._wait):
             return
-        stopping = [found["metadata"]["name"] for found in self._snapshot.deployments if found["metadata"].get("deletionTimestamp")]
-        for name in stopping:  # they are not watched; their pods are
-            self._snapshot = self._snapshot.without("Deployment", name)
+        stopping = [(found["kind"], found["metadata"]["name"]) for found in deleted_workloads(self._snapshot)]
+        for kind, name in stopping:  # they are not watched; their pods are
+            self._snapshot = self._snapshot.without(kind, name)
         self._waiter.until(step.title, _JUDGES[step.until], self._snapshot, self._plan.counts)
-        for name in stopping:
-            self._waiter.until_absent(step.title, "Deployment", name)
+        for kind, name in stopping:
+            self._waiter.until_absent(step.title, kind, name)
         for write in step.writes:
             if write.propagation == "Foreground":
                 self._waiter.until_absent(step.title, write.kind, write.name)

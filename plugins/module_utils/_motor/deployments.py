@@ -16,7 +16,8 @@ from .errors import Refused
 from .instances import LETTER, instance_name, parse_instance_name
 from .ownership import metadata_labels
 from .plan import Write, create, delete
-from .state import Snapshot
+from .siblings import is_engine
+from .state import Snapshot, is_deleted
 
 # What the server or kubectl wrote on the sibling and must not be carried over.
 _SERVER_METADATA = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences", "selfLink")
@@ -79,7 +80,7 @@ def _sibling(snapshot: Snapshot, role: str) -> Mapping[str, Any]:
     found = []
     for deployment in snapshot.deployments:
         parsed = parse_instance_name(deployment["metadata"]["name"], snapshot.base_name)
-        if parsed and parsed[0] == role and not deployment["metadata"].get("deletionTimestamp"):
+        if parsed and parsed[0] == role and is_engine(deployment) and not is_deleted(deployment):
             found.append((parsed[1], deployment))
     if not found:
         raise Refused(

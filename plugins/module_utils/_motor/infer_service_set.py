@@ -11,8 +11,9 @@ from typing import Any
 
 from .choice import Removal
 from .errors import Refused
+from .instances import INFER_SERVICE_SET_NAME
 from .plan import Write
-from .state import INFER_LABEL, Snapshot, instance_set_of
+from .state import INFER_LABEL, Snapshot, infer_roles, instance_set_of
 
 GANG_LABEL = f"{INFER_LABEL}gang-schedule"
 
@@ -32,7 +33,8 @@ def grow(snapshot: Snapshot, wanted: Mapping[str, int], removed: Mapping[str, tu
     for role in wanted:
         if role not in current:
             raise Refused(
-                f"InferServiceSet {snapshot.namespace}/{_name(snapshot)} has no role {role}: deploy the service again with a release that has it.",
+                f"InferServiceSet {snapshot.namespace}/{_name(snapshot)} {'has no role ' + role if current else 'is not there'}: "
+                "deploy the service again (role motor_deploy or module motor_service with user_config, env and release).",
                 reason="NoSuchRole",
                 paths=(role,),
             )
@@ -41,7 +43,7 @@ def grow(snapshot: Snapshot, wanted: Mapping[str, int], removed: Mapping[str, tu
 
 def counts(snapshot: Snapshot) -> dict[str, int]:
     """`roles[].replicas` by role name."""
-    return {role["name"]: int(role.get("replicas") or 0) for role in _roles(snapshot)}
+    return {role["name"]: int(role.get("replicas") or 0) for role in infer_roles(snapshot)}
 
 
 def unsettled(snapshot: Snapshot, wanted: Mapping[str, int]) -> str:
@@ -72,14 +74,14 @@ def unreduced(snapshot: Snapshot, wanted: Mapping[str, int]) -> str:
 
 def uses_gang_scheduling(snapshot: Snapshot) -> bool:
     """True when an engine role asks the operator for gang scheduling: then it may tear down what it just built."""
-    labels = ((role.get("metadata") or {}).get("labels") or {} for role in _roles(snapshot))
+    labels = ((role.get("metadata") or {}).get("labels") or {} for role in infer_roles(snapshot))
     return any(str(found.get(GANG_LABEL)).lower() == "true" for found in labels)
 
 
 def _patch(snapshot: Snapshot, changes: Mapping[str, tuple[int, int]], whys: Mapping[str, str] | None = None) -> Write:
     found = snapshot.infer_service_set or {}
     patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": found["metadata"]["uid"]}]
-    for index, role in enumerate(_roles(snapshot)):
+    for index, role in enumerate(infer_roles(snapshot)):
         if role["name"] in changes:
             path, (old, new) = f"/spec/template/roles/{index}", changes[role["name"]]
             patch.append({"op": "test", "path": f"{path}/name", "value": role["name"]})
@@ -90,8 +92,5 @@ def _patch(snapshot: Snapshot, changes: Mapping[str, tuple[int, int]], whys: Map
 
 
 def _name(snapshot: Snapshot) -> str:
-    return str((snapshot.infer_service_set or {})["metadata"]["name"])
-
-
-def _roles(snapshot: Snapshot) -> list[Any]:
-    return list((snapshot.infer_service_set or {}).get("spec", {}).get("template", {}).get("roles") or ())
+    found = snapshot.infer_service_set
+    return str(found["metadata"]["name"]) if found else INFER_SERVICE_SET_NAME

@@ -18,10 +18,10 @@ from .instances import ENGINE_ROLES
 from .manifests import Rendered
 from .manifests.identity import keep_identity
 from .ownership import is_ours
-from .plan import Plan, Step, Write, create, delete, update
+from .plan import GONE, Plan, Step, Write, create, delete, update
 from .plan_config import refuse_restart
 from .record import USER_CONFIG_KEY, with_data
-from .state import Snapshot, service_state
+from .state import Snapshot, is_deleted, service_state
 from .user_config import UserConfig
 
 VERB = "deploy"
@@ -55,7 +55,7 @@ def plan_deploy(
     steps: list[Step] = []
     if changes.updatable:
         steps.append(Step("update motor-config", (_config_write(snapshot, data, f"update {', '.join(changes.updatable)}"),)))
-    steps.extend(_object_steps(updates))
+    steps.extend(_object_steps(snapshot, updates))
     if not _creates_set(updates):
         templates = {(role, index): obj for role, index, obj in rendered.instances} if rendered else {}
         steps.extend(counts.steps(snapshot, state, wanted, templates, choice))
@@ -85,7 +85,7 @@ def _fresh(snapshot: Snapshot, config: UserConfig, rendered: Rendered, namespace
     config_map = with_data(rendered.config_map, rendered.config_map["data"])
     steps.append(Step("write motor-config", (create(config_map, "pods read it when they start"),)))
     updates = _converge(snapshot, rendered)
-    steps.extend(_object_steps(updates))
+    steps.extend(_object_steps(snapshot, updates))
     if not _creates_set(updates):
         templates = {(role, index): obj for role, index, obj in rendered.instances}
         steps.extend(counts.steps(snapshot, service_state(snapshot), _engine_counts(config), templates))
@@ -100,11 +100,16 @@ def _fresh(snapshot: Snapshot, config: UserConfig, rendered: Rendered, namespace
     )
 
 
-def _object_steps(writes: tuple[Write, ...]) -> list[Step]:
-    """What pods and bindings refer to comes first: the server lets only an administrator bind a role that is not there yet."""
+def _object_steps(snapshot: Snapshot, writes: tuple[Write, ...]) -> list[Step]:
+    """What pods and bindings refer to comes first: the server lets only an administrator bind a role that is not there yet.
+    A workload that is still being deleted is waited for before it is created anew.
+    """
+    going = {(obj["kind"], obj["metadata"]["name"]) for obj in _live_objects(snapshot) if _is_going(obj)}
+    waits = [Step("wait for workloads that are being deleted", until=GONE, always=True)]
     first = tuple(write for write in writes if write.kind not in _REFERRING)
     then = tuple(write for write in writes if write.kind in _REFERRING)
-    return [Step(title, part) for title, part in (("what workloads need", first), ("workloads", then)) if part]
+    steps = [Step(title, part) for title, part in (("what workloads need", first), ("workloads", then)) if part]
+    return [*waits, *steps] if any(write.verb == "create" and (write.kind, write.name) in going for write in writes) else steps
 
 
 def _engine_counts(config: UserConfig) -> dict[str, int]:
@@ -131,7 +136,7 @@ def _config_write(snapshot: Snapshot, data: Mapping[str, str], why: str) -> Writ
 
 def _converge(snapshot: Snapshot, rendered: Rendered) -> tuple[Write, ...]:
     """Create what is missing, update what differs without a restart, prune what is no longer wanted."""
-    live = {(obj["kind"], obj["metadata"]["name"]): obj for obj in _live_objects(snapshot)}
+    live = {(obj["kind"], obj["metadata"]["name"]): obj for obj in _live_objects(snapshot) if not _is_going(obj)}
     writes: list[Write] = []
     restarts: list[str] = []
     for obj in [*rendered.objects, *(obj for _role, _index, obj in rendered.instances)]:
@@ -194,6 +199,11 @@ def _prune(snapshot: Snapshot, rendered: Rendered) -> tuple[Write, ...]:
 def _live_objects(snapshot: Snapshot) -> list[Any]:
     found = [*snapshot.deployments, *snapshot.others.values()]
     return [*found, snapshot.infer_service_set] if snapshot.infer_service_set else found
+
+
+def _is_going(obj: Mapping[str, Any]) -> bool:
+    """True for a workload that was deleted and is there until its pods are gone."""
+    return obj["kind"] in _WORKLOADS and is_deleted(obj)
 
 
 def _creates_set(writes: tuple[Write, ...]) -> bool:

@@ -261,8 +261,10 @@ def _control(snapshot: Snapshot, role: str, app: str) -> ControlRole:
 
 
 def _autoscalers(snapshot: Snapshot) -> list[Object]:
-    """Without those whose Deployment is gone: they own nothing until it comes back."""
+    """Without those whose Deployment or InferServiceSet is gone: they own nothing until it comes back."""
     names = {deployment["metadata"]["name"] for deployment in snapshot.deployments}
+    if snapshot.backend == "infer_service_set" and not infer_roles(snapshot):
+        return []
     unseen = snapshot.backend == "infer_service_set"  # its instances may be Deployments, which are not read
     targets = ((scaler, *count_owners.target_of(scaler)) for scaler in snapshot.autoscalers)
     return [scaler for scaler, kind, name in targets if unseen or kind != "Deployment" or name in names]
@@ -283,9 +285,21 @@ def instance_set_of(snapshot: Snapshot, engine_role: str) -> Object | None:
 
 
 def infer_roles(snapshot: Snapshot) -> list[Any]:
-    """The roles of the InferServiceSet, those of control pods included."""
-    spec = (snapshot.infer_service_set or {}).get("spec") or {}
+    """The roles of the InferServiceSet, those of control pods included; none when it is being deleted."""
+    found = snapshot.infer_service_set
+    spec = (found.get("spec") or {}) if found and not is_deleted(found) else {}
     return list((spec.get("template") or {}).get("roles") or ())
+
+
+def deleted_workloads(snapshot: Snapshot) -> tuple[Object, ...]:
+    """Deployments, or the InferServiceSet, that are there only until their pods are gone."""
+    found = [*snapshot.deployments, *([snapshot.infer_service_set] if snapshot.infer_service_set else [])]
+    return tuple(obj for obj in found if is_deleted(obj))
+
+
+def is_deleted(obj: Object) -> bool:
+    """True for an object that was deleted and is there only until what it owns is gone."""
+    return bool(obj["metadata"].get("deletionTimestamp"))
 
 
 def _labels(obj: Object) -> Mapping[str, str]:

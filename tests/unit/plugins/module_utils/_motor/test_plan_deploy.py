@@ -391,3 +391,15 @@ def test_an_autoscaler_of_a_role_that_the_service_lacks_changes_nothing() -> Non
     scaler = {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "other"}, "spec": {"scaleTargetRef": {"name": "vllm-0-union"}}}
     plan = plan_deploy(Snapshot(**{**shot.__dict__, "autoscalers": (scaler,)}), config, found, config)
     assert plan.empty and plan.counts == COUNTS
+
+
+def test_a_workload_that_is_being_deleted_is_waited_for_and_created_anew() -> None:
+    config, found, shot = service(deploy_mode=SET)
+    going = copy.deepcopy(shot.infer_service_set)
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    plan = plan_deploy(shot.with_object(going), config, found, config)
+    assert [(step.title, step.until, step.always) for step in plan.steps] == [
+        ("wait for workloads that are being deleted", "gone", True),
+        ("workloads", "", False),
+    ]
+    assert writes(plan) == [("create", "InferServiceSet", "vllm")]

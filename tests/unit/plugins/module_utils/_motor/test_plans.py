@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -292,3 +293,34 @@ def test_the_index_of_something_that_only_has_the_name_of_an_instance_is_not_fre
     namesake["spec"]["selector"]["matchLabels"]["app"] = "something-else"
     plan = plan_scale(shot.with_object(namesake), config, {"prefill": 2, "decode": 1})
     assert writes(plan) == [("create", "vllm-p2")]
+
+
+def test_something_that_only_has_the_name_of_an_instance_is_never_copied() -> None:
+    config = services.user_config(prefill=1)
+    namesake = services.deployment("prefill", 1)
+    namesake["spec"]["selector"]["matchLabels"]["app"] = "something-else"
+    with pytest.raises(Refused) as refused:
+        plan_scale(services.snapshot(config, services.running(decode=1)).with_object(namesake), config, {"prefill": 1, "decode": 1})
+    assert refused.value.reason == "NoSibling"
+
+
+def test_an_infer_service_set_that_is_being_deleted_has_no_instances_and_no_owners_of_counts() -> None:
+    config = services.user_config(prefill=1, decode=1, deploy_mode="infer_service_set")
+    shot = services.set_snapshot(config, prefill=1, decode=1)
+    target = {"apiVersion": "mindcluster.huawei.com/v1", "kind": "InstanceSet", "name": "vllm-0-prefill"}
+    scaler = {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "by-load"}, "spec": {"scaleTargetRef": target}}
+    shot = dataclasses.replace(shot, autoscalers=(scaler,))
+    assert service_state(shot).owners
+    shot.infer_service_set["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    state = service_state(shot)
+    assert not state.counts() and not state.owners and len(state.leaving()) == 2
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_scaling_a_set_that_is_gone_says_what_to_do(there: bool) -> None:
+    config = services.user_config(prefill=1, decode=1, deploy_mode="infer_service_set")
+    shot = services.set_snapshot(config, prefill=1, decode=1)
+    shot.infer_service_set["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    with pytest.raises(Refused) as refused:
+        plan_scale(shot if there else dataclasses.replace(shot, infer_service_set=None), config, {"prefill": 1, "decode": 1})
+    assert refused.value.reason == "NoSuchRole" and "is not there: deploy the service again" in str(refused.value)
