@@ -22,6 +22,15 @@ options:
       - How long to wait, in seconds. What was seen last is part of the error message.
     type: int
     default: 1800
+  unschedulable_timeout:
+    description:
+      - For how many seconds pods of new instances may be unschedulable before the wait ends.
+      - Left out, that is waited for as long as for anything else.
+      - What does not end by itself ends the wait early in any case, with the reason of every instance. That is an image that cannot be
+        pulled, a container that was restarted at least three times and crashes on, a configuration that is not there, pods that the server
+        refuses for 15 seconds (a quota), and a Deployment past its progress deadline whose containers have started.
+      - Troubles of instances that were there before and that the task does not touch are told, but do not end the wait.
+    type: int
   lock_timeout:
     description:
       - How long to wait, in seconds, for another run that is changing the same service.
@@ -33,4 +42,18 @@ options:
       - A run that dies without giving the lock back keeps others waiting for this long.
     type: int
     default: 15
+"""
+
+    ON_FAILURE = r"""
+options:
+  on_failure:
+    description:
+      - What to do when the wait ends without success, because instances cannot run or because O(wait_timeout) is over.
+      - V(keep) undoes nothing. Run the task again to go on.
+      - V(rollback) goes back to the counts of the baseline. Instances that were created are removed, instances that were removed are created
+        again, and a user config that was written already is restored. A service that was never reached in full is removed, its claims stay.
+      - The task fails in any case. Rolling back may take up to O(wait_timeout) once more.
+    type: str
+    choices: [keep, rollback]
+    default: keep
 """

@@ -31,9 +31,11 @@ from ._motor.user_config import UserConfig, override, parse, validate_count
 WAIT_SPEC: dict[str, Any] = {
     "wait": {"type": "bool", "default": True},
     "wait_timeout": {"type": "int", "default": 1800},
+    "unschedulable_timeout": {"type": "int"},
     "lock_timeout": {"type": "int", "default": 30},
     "lock_duration": {"type": "int", "default": 15},
 }
+ON_FAILURE_SPEC: dict[str, Any] = {"on_failure": {"type": "str", "choices": ["keep", "rollback"], "default": "keep"}}
 CONFIG_SPEC: dict[str, Any] = {
     "namespace": {"type": "str"},
     "user_config": {"type": "path"},
@@ -64,6 +66,8 @@ def run_module(spec: Mapping[str, Any], work: Callable[[Any], dict[str, Any]], *
     try:
         result = work(module)
     except MotorError as error:
+        for warning in error.warnings:
+            module.warn(warning)
         module.fail_json(msg=str(error), reason=error.reason, **error.details)
     else:
         module.exit_json(**result)
@@ -139,9 +143,11 @@ class Service:
             run=uuid.uuid4().hex,
             wait=params["wait"],
             wait_timeout=float(params["wait_timeout"]),
+            unschedulable_timeout=_seconds(params["unschedulable_timeout"]),
             lock_timeout=float(params["lock_timeout"]),
             lock_duration=float(max(1, params["lock_duration"])),
             stable_for=GANG_STABLE_SECONDS,
+            roll_back=params.get("on_failure") == "rollback",
         )
         outcome = execute.run(self.api, self.observe, planner, settings, check_mode=self._module.check_mode)
         result = {"changed": bool(outcome.actions), "actions": outcome.actions, "service": drift.reported(outcome.after).to_dict()}
@@ -150,10 +156,17 @@ class Service:
             result["removed"] = outcome.removed
         for notice in outcome.plan.notices:
             self._module.warn(notice)
+        result["timeline"] = outcome.timeline
         result["requests"] = self.api.requests
+        for warning in outcome.warnings:
+            self._module.warn(warning)
         if self._module._diff:
             result["diff"] = report.diff(outcome.before, outcome.plan)
         return result
+
+
+def _seconds(option: int | None) -> float | None:
+    return None if option is None else float(option)
 
 
 def _who() -> str:

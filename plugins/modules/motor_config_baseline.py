@@ -272,6 +272,58 @@ reason:
   returned: failure
   type: str
   sample: RestartNeeded
+failed:
+  description: What cannot run when the wait ended without success.
+  returned: failure, when the wait ended without success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the instance or control role.
+      type: str
+      sample: vllm-p3
+    engine_role:
+      description: Engine role of the instance, or the name of the control role.
+      type: str
+      sample: prefill
+    index:
+      description: Index within the engine role; none for a control role.
+      type: int
+      sample: 3
+    reason:
+      description: What keeps it from running.
+      type: str
+      sample: "pod vllm-p3-7d9c5-x2k4p: ImagePullBackOff: Back-off pulling image"
+
+timeline:
+  description:
+    - What happened while the task ran, one entry for every change of state of an instance or control role, and for every step.
+    - After 200 entries it is cut, which the last entry says.
+  returned: always, when something was written
+  type: list
+  elements: dict
+  contains:
+    at:
+      description: Seconds since the start of the change.
+      type: float
+      sample: 12.4
+    step:
+      description: Step in which it happened.
+      type: str
+      sample: create prefill instances
+    name:
+      description: Name of the instance or control role; empty when the step itself started or ended.
+      type: str
+      sample: vllm-p3
+    state:
+      description: State of the instance or control role, V(gone), or V(started) and V(ended) for a step.
+      type: str
+      sample: running
+    reason:
+      description: Why it is not running.
+      type: str
+      sample: ""
+
 requests:
   description: Requests that were sent to the API server, without those of the client library itself.
   returned: success

@@ -189,18 +189,18 @@ def test_a_standby_pod_that_never_becomes_ready_does_not_fail_the_deployment(dri
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "said"),
+    ("behaviour", "reason", "said"),
     [
-        ({"fake/image-pull-error": "true"}, "ImagePullBackOff"),
-        ({"fake/crash-loop": "1"}, "CrashLoopBackOff"),
-        ({"fake/never-ready": "true"}, "not ready"),
+        ({"fake/image-pull-error": "true"}, "InstancesFailed", "ImagePullBackOff"),
+        ({"fake/crash-loop": "1"}, "WaitTimeout", "CrashLoopBackOff"),
+        ({"fake/never-ready": "true"}, "WaitTimeout", "not ready"),
     ],
 )
-def test_a_wait_that_ends_says_why(on_deployments: Driver, behaviour: dict[str, str], said: str) -> None:
+def test_a_wait_that_ends_says_why(on_deployments: Driver, behaviour: dict[str, str], reason: str, said: str) -> None:
     driver = on_deployments
     driver.cluster.behave(driver.namespace, {"app": "mindie-motor-coordinator"}, behaviour)
     failed = driver.deploy(wait_timeout=6)
-    assert failed["reason"] == "WaitTimeout" and "coordinator" in failed["msg"] and said in failed["msg"]
+    assert failed["reason"] == reason and "coordinator" in failed["msg"] and said in failed["msg"]
 
 
 def test_one_writer_at_a_time(on_deployments: Driver) -> None:

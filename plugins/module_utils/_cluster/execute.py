@@ -6,19 +6,23 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .._motor import terminal
 from .._motor.errors import MotorError
 from .._motor.plan import Plan, Write
+from .._motor.plan_rollback import left_changed, plan_rollback
 from .._motor.state import Snapshot
 from .api import Api, ApiError, Conflict
 from .lock import Contender, Lock, LockLost
+from .progress import Progress
 from .signals import Interrupted, Signals
 from .steps import Execution
-from .waiting import Waiter
+from .waiting import INSTANCES_FAILED, Patience, Waiter, WaitFailed
 
 # How often a plan is made again because somebody else keeps changing the same objects.
 PLANS = 5
@@ -27,26 +31,35 @@ LOCK_PAUSE = 0.5
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run: waiting, and who we are. Seconds throughout; `stable_for` is how long a finished state must hold."""
+    """How to run: waiting, and who we are. Seconds throughout; `stable_for` is how long a finished state must hold,
+    `unschedulable_timeout` how long pods may be unschedulable (None: until the deadline). `roll_back` what does not come to run.
+    """
 
     by: str
     run: str
     wait: bool = True
     wait_timeout: float = 1800.0
+    unschedulable_timeout: float | None = None
     stable_for: float = 0.0
+    roll_back: bool = False
     lock_timeout: float = 30.0
     lock_duration: float = 15.0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run did (or in check mode would do), the plan it followed at last, and the service before and after."""
+    """What a run did (or in check mode would do), the plan it followed at last, and the service before and after.
+
+    `timeline` tells what happened when; `warnings` what the user should know besides.
+    """
 
     plan: Plan
     before: Snapshot
     after: Snapshot
     actions: list[dict[str, Any]]
     removed: list[dict[str, Any]]
+    timeline: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 Observe = Callable[[], Snapshot]
@@ -107,21 +120,63 @@ class _Run:
         return replace(plan, steps=plan.steps[1:])
 
     def _locked(self, lock: Lock, plan: Plan, snapshot: Snapshot) -> Outcome:
+        self._spare = terminal.spared(snapshot, plan)
+        self._progress = Progress(self.api.fenced(lock.check), plan.verb, self.settings.by, self.settings.run, snapshot)
         try:
             outcome = self._persist(lock, plan, snapshot)
         except BaseException as error:
-            with contextlib.suppress(ApiError, LockLost):  # what went wrong before matters more; an unreleased lock runs out by itself
-                lock.release(done=False)
+            self._give_up(lock, plan, snapshot, error)
+            raise
+        self._leave(lock, done=True, removes=outcome.plan.removes)
+        return replace(outcome, timeline=self._progress.entries(), warnings=self._progress.warnings)
+
+    def _give_up(self, lock: Lock, plan: Plan, before: Snapshot, error: BaseException) -> None:
+        """Say what was done, roll back what did not come to run where that is asked for, and give the lock back."""
+        undone, removes = False, False
+        try:
+            if isinstance(error, WaitFailed):
+                self._progress.failed(error.reason, error.message, always=error.reason == INSTANCES_FAILED)
+                undone, removes, said = self._roll_back(lock, plan, before)
+                error.conclude(said, **({"rolled_back": undone} if self.settings.roll_back else {}))
+        finally:
+            self._leave(lock, done=undone, removes=removes)
             if isinstance(error, MotorError):
                 error.details.setdefault("actions", [write.action() for write in self.done])
                 error.details.setdefault("changed", bool(self.done))
+                error.details.setdefault("timeline", self._progress.entries())
+                error.warnings.extend(self._progress.warnings)
+
+    def _roll_back(self, lock: Lock, failed: Plan, before: Snapshot) -> tuple[bool, bool, str]:
+        """Go back to the baseline under the same lock: whether it is reached again, whether the service is removed, and what to say."""
+        if not self.settings.roll_back:
+            return False, False, "Nothing was undone; correct the cause and run the task again to go on, or raise wait_timeout."
+        undo = copy.copy(self)
+        undo.planner = lambda snapshot: plan_rollback(before, snapshot, failed)
+        undo.settings = replace(self.settings, wait=True)
+        undo._deadline = time.monotonic() + self.settings.wait_timeout
+        try:
+            snapshot = self.observe()
+            plan = undo.planner(snapshot)
+            undo._persist(lock, plan, snapshot)
+        except Interrupted:
             raise
-        with contextlib.suppress(ApiError, LockLost):  # the record says that the work is done, so what is left of the lock hinders nobody
-            if outcome.plan.removes:
+        except MotorError as problem:
+            return False, False, f"Rolling back failed: {problem.message} Run the task again, or scale to the counts of the baseline."
+        if plan.removes:
+            return True, True, "Rolled back: the service, which had never come to run, was removed (claims stay)."
+        counts = ", ".join(f"{role} {count}" for role, count in plan.counts.items())
+        left = left_changed(before, failed)
+        rest = f" Not rolled back: {', '.join(left)}; run the task again to go on." if left else ""
+        return not left, False, f"Rolled back: the counts are again those of the baseline ({counts}).{rest}"
+
+    def _leave(self, lock: Lock, *, done: bool, removes: bool) -> None:
+        """Give the lock back, as the last thing that is written."""
+        self._progress.close()
+        with contextlib.suppress(ApiError, LockLost):  # what happened before matters more; an unreleased lock runs out by itself
+            if removes:
                 lock.remove()
             else:
-                lock.release(done=True)
-        return outcome
+                lock.release(done=done)
 
     def _persist(self, lock: Lock, plan: Plan, before: Snapshot) -> Outcome:
         """Carry the plan out; after a conflict the rest of the way is planned from what is there then."""
@@ -153,7 +208,9 @@ class _Run:
             self.signals.check()
 
         settings = self.settings
-        waiter = Waiter(self.api, plan.namespace, check, self._deadline, stable_for=settings.stable_for)
+        limit = settings.unschedulable_timeout
+        patience = Patience(self._deadline, settings.stable_for, settings.wait_timeout if limit is None else limit, self._spare)
+        waiter = Waiter(self.api, plan.namespace, check, patience, self._progress)
         execution = Execution(self.api, plan, snapshot, waiter, check, wait=settings.wait)
         try:
             return execution.run(settings.by, settings.run)

@@ -30,7 +30,7 @@ class Execution:
     def __init__(self, api: Api, plan: Plan, snapshot: Snapshot, waiter: Waiter, check: Callable[[], None], *, wait: bool) -> None:
         self._api = api.fenced(check)
         self._plan, self._waiter, self._check, self._wait = plan, waiter, check, wait
-        self._snapshot = snapshot
+        self._snapshot, self._progress = snapshot, waiter.progress
         self.done: list[Write] = []
         self.unsure: list[Write] = []
         self.place = ""
@@ -42,15 +42,20 @@ class Execution:
         for number, step in enumerate(self._plan.steps, start=1):
             self.place = f"at step {number} of {total} ({step.title})"
             self._check()
+            self._progress.step(step.title)
             self.write(step)
             self._await(step)
         if settles:
             self.place = f"at step {total - self._plan.record} of {total} (wait for the instances)"
+            self._progress.step("wait for the instances")
             self._waiter.until("reach the wanted state", readiness.settled, self._snapshot, self._plan.counts)
         if self._plan.record:
             self.place = f"at step {total} of {total} (record the success)"
+            self._progress.step("record the success")
             self._record(by, run)
-        return self._waiter.current(self._snapshot)
+        after = self._waiter.current(self._snapshot)
+        self._progress.ended(after, "the service is as wanted")
+        return after
 
     def write(self, step: Step) -> Snapshot:
         """Send the writes of a step, up to 8 at once; the first error wins after all have ended."""

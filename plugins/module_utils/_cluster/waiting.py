@@ -1,39 +1,70 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waits for what a plan wants to see, by watching, with a deadline."""
+"""Waits for what a plan wants to see, by watching, with a deadline, and no longer than there is hope."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
 
-from .._motor import readiness
+from .._motor import readiness, terminal
 from .._motor.errors import MotorError
+from .._motor.readiness import Verdict
 from .._motor.state import Snapshot
+from .._motor.terminal import Symptom
 from .api import Api
+from .diagnosis import Diagnosis
+from .progress import Progress
 from .watch import Watch
 
 TICK = 0.2
 # A signal or a lost lock ends a wait after this long at most.
 LONGEST_TICK = 0.5
+# The message names so many instances; the result has all of them.
+MOST_NAMED = 8
+INSTANCES_FAILED, WAIT_TIMEOUT = "InstancesFailed", "WaitTimeout"
+# What leaves is not asked how it is.
+_HEALTH_IS_NO_MATTER = (readiness.gone, readiness.no_pods)
 
 
-class WaitTimeout(MotorError):
-    """A wait reached its deadline; the message holds the last seen state."""
+class WaitFailed(MotorError):
+    """What was waited for does not come: instances cannot run (InstancesFailed), or the deadline was reached (WaitTimeout)."""
+
+    def conclude(self, said: str, **details: Any) -> None:
+        """Add to the message what was done about it."""
+        self.message = f"{self.message} {said}"
+        self.args = (self.message,)
+        self.details.update(details)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait. `deadline` is a time of the monotonic clock; a state that may flap must hold for `stable_for` seconds;
+    pods may be unschedulable for `unschedulable` seconds. Troubles of what is in `spare` do not end a wait early.
+    """
+
+    deadline: float
+    stable_for: float = 0.0
+    unschedulable: float = float("inf")
+    spare: frozenset[str] = frozenset()
 
 
 class Waiter:
-    """Watches a service from a snapshot on. `deadline` is a time of the monotonic clock; `check` raises when the run has to stop."""
+    """Watches a service from a snapshot on, and tells `progress` what it sees. `check` raises when the run has to stop."""
 
-    def __init__(self, api: Api, namespace: str, check: Callable[[], None], deadline: float, *, stable_for: float) -> None:
+    def __init__(self, api: Api, namespace: str, check: Callable[[], None], patience: Patience, progress: Progress) -> None:
         self._api, self._namespace, self._check = api, namespace, check
-        self._deadline, self._stable_for = deadline, stable_for
+        self._patience, self.progress = patience, progress
         self._started = time.monotonic()
         self._changed = threading.Event()
         self._watches: dict[str, Watch] = {}
+        self._diagnosis: Diagnosis | None = None
+        self._first_seen: dict[terminal.Key, float] = {}
+        self._ended_since: float | None = None
 
     def until(self, what: str, judge: readiness.Judge, snapshot: Snapshot, wanted: Mapping[str, int]) -> None:
         """Return when `judge` finds the service done (and, where it may flap, unchanged for `stable_for`)."""
@@ -41,19 +72,29 @@ class Waiter:
         since, mark = time.monotonic(), None
         while True:
             self._changed.clear()
-            seen = judge(self.current(snapshot), wanted)
+            current = self.current(snapshot)
+            seen = judge(current, wanted)
             now = time.monotonic()
+            self.progress.waiting(current, seen.seen)
             if not seen.done or seen.mark != mark:
                 since, mark = now, seen.mark
-            if seen.done and now - since >= (self._stable_for if seen.may_flap else 0.0):
+            if seen.done and now - since >= (self._patience.stable_for if seen.may_flap else 0.0):
                 return
-            self._keep_on(what, seen)
-            self._changed.wait(min(TICK if seen.done else LONGEST_TICK, max(0.01, self._deadline - now)))
+            self._check()
+            if not seen.done and judge not in _HEALTH_IS_NO_MATTER:
+                self._end_early(what, current, now)
+            if now > self._patience.deadline:
+                if self._came_unseen(judge, current, wanted):
+                    return
+                self._late(what, seen, current)
+            self._changed.wait(min(TICK if seen.done else LONGEST_TICK, max(0.01, self._patience.deadline - now)))
 
     def until_absent(self, what: str, kind: str, name: str) -> None:
         """Return when an object is gone (one that was deleted in the foreground is there until all that it owned is gone)."""
         while self._api.get(kind, self._namespace, name):
-            self._keep_on(what, readiness.Verdict(False, f"{kind} {name} still has dependents"))
+            self._check()
+            if time.monotonic() > self._patience.deadline:
+                self._late(what, Verdict(False, f"{kind} {name} still has dependents"), None)
             time.sleep(TICK)
 
     def current(self, snapshot: Snapshot) -> Snapshot:
@@ -70,14 +111,47 @@ class Waiter:
         for watch in self._watches.values():
             watch.stop()
 
-    def _keep_on(self, what: str, seen: readiness.Verdict) -> None:
-        self._check()
-        if time.monotonic() > self._deadline:
-            message = (
-                f"Cannot {what} of {self._namespace} within {time.monotonic() - self._started:.0f} s. Last seen: {seen.seen or 'not yet stable'}. "
-                "Nothing was undone; correct the cause and run the task again to go on, or raise wait_timeout."
-            )
-            raise WaitTimeout(message, reason="WaitTimeout", last_seen=seen.seen)
+    def _end_early(self, what: str, current: Snapshot, now: float) -> None:
+        """Raise WaitFailed when something that this run is about cannot run, a moment later, so that all that fail alike are told."""
+        symptoms = self._symptoms(current, now)
+        ages = {key: now - first for key, first in self._first_seen.items()}
+        ended = terminal.terminal(symptoms, ages, self._patience.spare, self._patience.unschedulable)
+        if not ended:
+            self._ended_since = None
+            return
+        if self._ended_since is None:
+            self._ended_since = now
+        if now - self._ended_since < terminal.TOGETHER_SECONDS:
+            return
+        besides = _named([symptom for symptom in symptoms if symptom not in ended])
+        message = f"Cannot {what} of {self._namespace}: {_named(ended)}." + (f" Besides, {besides}." if besides else "")
+        failed = [symptom.to_dict() for symptom in ended]
+        raise WaitFailed(message, reason=INSTANCES_FAILED, failed=failed, last_seen=_named(symptoms))
+
+    def _symptoms(self, current: Snapshot, now: float) -> tuple[Symptom, ...]:
+        if self._diagnosis is None:
+            progress = self.progress
+            self._diagnosis = Diagnosis(self._api, self._namespace, current.backend, progress.aside, self._changed, progress.warnings)
+        self._diagnosis.look()
+        symptoms = terminal.symptoms(current, self._diagnosis.workloads)
+        self._first_seen = {symptom.key: self._first_seen.get(symptom.key, now) for symptom in symptoms}
+        return symptoms
+
+    def _came_unseen(self, judge: readiness.Judge, current: Snapshot, wanted: Mapping[str, int]) -> bool:
+        """A last look past the watches: nothing is called missing that is there."""
+        try:
+            pods = self._api.pausing(None).list_objects("Pod", self._namespace).items
+        except MotorError:
+            return False
+        seen = judge(replace(current, pods=pods), wanted)
+        return seen.done and not seen.may_flap
+
+    def _late(self, what: str, seen: Verdict, current: Snapshot | None) -> NoReturn:
+        waited = f"{time.monotonic() - self._started:.0f} s"
+        message = f"Cannot {what} of {self._namespace} within {waited}. Last seen: {seen.seen or 'not yet stable'}."
+        symptoms = self._symptoms(current, time.monotonic()) if current else ()
+        failed = [symptom.to_dict() for symptom in symptoms]
+        raise WaitFailed(message, reason=WAIT_TIMEOUT, failed=failed, last_seen=seen.seen)
 
     def _watch(self, snapshot: Snapshot, *, sets: bool) -> None:
         sources = {"Pod": (snapshot.pods, snapshot.pods_version)}
@@ -86,3 +160,9 @@ class Waiter:
         for kind, (items, version) in sources.items():
             if kind not in self._watches:
                 self._watches[kind] = Watch(self._api, kind, snapshot.namespace, items, version, self._changed)
+
+
+def _named(symptoms: Sequence[Symptom]) -> str:
+    named = "; ".join(f"{symptom.name} cannot run ({symptom.reason})" for symptom in symptoms[:MOST_NAMED])
+    more = len(symptoms) - MOST_NAMED
+    return f"{named}; and {more} more" if more > 0 else named

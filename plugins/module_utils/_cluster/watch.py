@@ -67,8 +67,8 @@ class Watch:
                     self._changed.set()
                     return
                 current = False
-            except (TransportError, ValueError, KeyError, TypeError):  # the socket died, or what came is no event: a list shows what was missed
-                current = False
+            except (TransportError, ValueError, KeyError, TypeError):
+                current = False  # the socket died, or what came is no event: a list shows what was missed
             if not current:
                 self._rest(time.monotonic() - opened)
 

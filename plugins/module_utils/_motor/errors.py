@@ -9,13 +9,16 @@ from typing import Any
 
 
 class MotorError(Exception):
-    """Base of all our errors. `reason` is a CamelCase word that scripts can test; `details` end up in the module result."""
+    """Base of all our errors. `reason` is a CamelCase word that scripts can test; `details` end up in the module result,
+    `warnings` are shown besides.
+    """
 
     def __init__(self, message: str, *, reason: str, **details: Any) -> None:
         super().__init__(message)
         self.message = message
         self.reason = reason
         self.details = details
+        self.warnings: list[str] = []
 
 
 class InputError(MotorError):
