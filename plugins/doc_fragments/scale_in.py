@@ -44,4 +44,27 @@ options:
         description: Indexes of encode instances, integers from 0.
         type: list
         elements: raw
+  wait_idle:
+    description:
+      - Wait until the instances that go are idle before the first of them is deleted. V({}) takes the defaults. Left out, nothing is waited for.
+      - An instance is idle when the metrics of the coordinator (port 1027, C(type=dp)) show no running and no waiting request on any of its
+        endpoints, in two different collections. What they do not show is unknown, and unknown is not idle.
+      - This is best effort. Nothing can make Motor stop giving requests to an instance and let the running ones end, so that a request that arrives
+        between the last look and the deletion is replayed on another instance, or cut. Instances are never paused first, as it is the pause that
+        cuts. A coordinator whose collection fails goes on showing what it saw last.
+      - Releases without port 1027, and services without its Service, have no such metrics; then O(wait_idle.on_timeout) decides at once.
+      - Needs the right to get C(services/proxy). The time counts towards O(wait_timeout), and passes also with O(wait=false).
+    type: dict
+    suboptions:
+      timeout:
+        description: How long to wait, in seconds.
+        type: int
+        default: 300
+      on_timeout:
+        description:
+          - What to do with instances that are not idle in time.
+          - V(continue) deletes them all the same, as Motor itself would. V(fail) ends the task before any of them is deleted.
+        type: str
+        choices: [continue, fail]
+        default: continue
 """

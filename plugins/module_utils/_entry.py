@@ -18,9 +18,10 @@ from ._cluster.api import Api
 from ._cluster.connection import AUTH_ARG_SPEC, MotorModule, connect
 from ._cluster.observe import observe
 from ._motor import drift, report
-from ._motor.choice import HIGHEST_INDEX, ORDERS, Choice, read_protect
+from ._motor.choice import HIGHEST_INDEX, ORDERS, Choice, WaitIdle, read_protect
 from ._motor.errors import InputError, MotorError
 from ._motor.guard import not_deployed
+from ._motor.idle import CONTINUE, ON_TIMEOUT
 from ._motor.instances import ENGINE_ROLES, base_name
 from ._motor.json_reader import Path
 from ._motor.plan import Plan
@@ -49,9 +50,17 @@ DRIFT_SPEC: dict[str, Any] = {
     "on_drift": {"type": "str", "choices": list(drift.ON_DRIFT), "default": drift.REPAIR},
     "allow_during_fault": {"type": "bool", "default": False},
 }
+IDLE_DEFAULTS: dict[str, Any] = {"timeout": 300, "on_timeout": CONTINUE}
 SCALE_IN_SPEC: dict[str, Any] = {
     "order": {"type": "str", "choices": list(ORDERS), "default": HIGHEST_INDEX},
     "protect": {"type": "dict", "options": {role: {"type": "list", "elements": "raw"} for role in ENGINE_ROLES}},
+    "wait_idle": {
+        "type": "dict",
+        "options": {
+            "timeout": {"type": "int", "default": IDLE_DEFAULTS["timeout"]},
+            "on_timeout": {"type": "str", "choices": list(ON_TIMEOUT), "default": IDLE_DEFAULTS["on_timeout"]},
+        },
+    },
 }
 # What a service consists of besides workloads, motor-config and pods.
 OBJECT_KINDS = ("Service", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "PersistentVolumeClaim")
@@ -105,8 +114,12 @@ def given_counts(module: Any) -> dict[str, int]:
 
 
 def given_choice(module: Any) -> Choice:
-    """Which instances may go, as the options `order` and `protect` say."""
-    return Choice(module.params["order"], read_protect(module.params["protect"]))
+    """Which instances may go, and how, as the options `order`, `protect` and `wait_idle` say."""
+    given, wait_idle = module.params["wait_idle"], None
+    if given is not None:
+        idle = {**IDLE_DEFAULTS, **given}  # an empty mapping gets no defaults from the argument spec
+        wait_idle = WaitIdle(float(max(0, idle["timeout"])), idle["on_timeout"])
+    return Choice(module.params["order"], read_protect(module.params["protect"]), wait_idle)
 
 
 class Service:
@@ -154,6 +167,8 @@ class Service:
         result["drift"] = drift.find(outcome.before).to_dict()
         if "protect" in params:  # a verb that removes instances
             result["removed"] = outcome.removed
+        if params.get("wait_idle") is not None:
+            result["drained"] = outcome.drained
         for notice in outcome.plan.notices:
             self._module.warn(notice)
         result["timeline"] = outcome.timeline

@@ -195,6 +195,45 @@ removed:
       type: str
       sample: highest index
 
+drained:
+  description: What the instances that went were doing when they were deleted, as far as it is known.
+  returned: when O(wait_idle) is given
+  type: list
+  elements: dict
+  contains:
+    engine_role:
+      description: V(prefill), V(decode), V(union) or V(encode).
+      type: str
+      sample: decode
+    index:
+      description: Index within the engine role.
+      type: int
+      sample: 1
+    name:
+      description: Name of the instance.
+      type: str
+      sample: vllm-d1
+    idle:
+      description: Whether it was found idle.
+      type: bool
+      sample: false
+    running:
+      description: Requests it was working on, empty when that is not known.
+      type: int
+      sample: 3
+    waiting:
+      description: Requests that were waiting there, empty when that is not known.
+      type: int
+      sample: 0
+    problem:
+      description: Why nothing is known.
+      type: str
+      sample: ""
+    seconds:
+      description: How long was waited.
+      type: float
+      sample: 12.0
+
 service:
   description: The service as seen after the work; in check mode as it is now.
   returned: success

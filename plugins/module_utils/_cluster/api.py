@@ -20,6 +20,7 @@ from .retry import TRANSIENT, Attempts
 PAGE = 500
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 60.0
+PROXY_SECONDS = 10.0
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -226,6 +227,18 @@ class Api:
         if response.status >= 300:
             raise _error(attempted, kind, response)
         return response.stream or iter(())
+
+    def through_service(self, namespace: str, service: str, path: str, query: list[tuple[str, str]]) -> Response:
+        """What a Service answers to one GET through the API server; `service` is `SCHEME:NAME:PORT`, with an empty port for the only one.
+
+        Sent once. Raises ApiError when no answer came, when the user lacks the right, and (status 404) when there is no such Service.
+        """
+        attempted = f"read {path} of Service {namespace}/{service.split(':')[1]}"
+        url = f"{KINDS['Service'].path(namespace, service)}/proxy/{path}"
+        response = self._exchange("GET", url, query, None, "text/plain", attempted, silence=PROXY_SECONDS)
+        if response.status in (401, 403, 404) and _status_of(response.body).get("kind") == "Status":
+            raise _error(attempted, "Service", response)
+        return response
 
     def _json(
         self,

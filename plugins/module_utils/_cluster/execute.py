@@ -58,6 +58,7 @@ class Outcome:
     after: Snapshot
     actions: list[dict[str, Any]]
     removed: list[dict[str, Any]]
+    drained: list[dict[str, Any]] = field(default_factory=list)
     timeline: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -86,6 +87,7 @@ class _Run:
     signals: Signals
     done: list[Write] = field(default_factory=list)
     unsure: list[Write] = field(default_factory=list)
+    drained: list[dict[str, Any]] = field(default_factory=list)
     place: str = ""
 
     def __post_init__(self) -> None:
@@ -184,7 +186,8 @@ class _Run:
         for attempt in range(1, PLANS + 1):
             try:
                 after = self._carry_out(lock, plan, snapshot)
-                return Outcome(first, before, after, [write.action() for write in self.done] + plan.closing(), removed(self.done))
+                actions = [write.action() for write in self.done] + plan.closing()
+                return Outcome(first, before, after, actions, removed(self.done), self.drained)
             except Conflict:
                 if attempt == PLANS:
                     raise
@@ -219,6 +222,7 @@ class _Run:
             self.place = execution.place
             self.done.extend(execution.done)
             self.unsure.extend(execution.unsure)
+            self.drained.extend(execution.drained)
 
     def interrupted(self, error: Interrupted) -> Interrupted:
         """The error with how far the run has come."""

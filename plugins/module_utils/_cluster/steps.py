@@ -15,6 +15,7 @@ from .._motor.plan import GONE, NO_PODS, Plan, Step, Write
 from .._motor.record import with_applied
 from .._motor.state import Snapshot, deleted_workloads
 from .api import Api, Conflict
+from .idle import until_idle
 from .waiting import Waiter
 
 WRITERS = 8
@@ -22,7 +23,8 @@ _JUDGES: dict[str, readiness.Judge] = {GONE: readiness.gone, NO_PODS: readiness.
 
 
 class Execution:
-    """Keeps the snapshot current from the answers of the server and from watches. `done` lists the writes that were carried out.
+    """Keeps the snapshot current from the answers of the server and from watches. `done` lists the writes that were carried out,
+    `drained` what instances were doing when they were deleted.
 
     `check` raises when nothing more may be written; `place` says in words how far the plan has come.
     """
@@ -33,6 +35,7 @@ class Execution:
         self._snapshot, self._progress = snapshot, waiter.progress
         self.done: list[Write] = []
         self.unsure: list[Write] = []
+        self.drained: list[dict[str, Any]] = []
         self.place = ""
 
     def run(self, by: str, run: str) -> Snapshot:
@@ -43,6 +46,8 @@ class Execution:
             self.place = f"at step {number} of {total} ({step.title})"
             self._check()
             self._progress.step(step.title)
+            if step.idle:
+                self.drained.extend(until_idle(self._api, self._plan.namespace, step.idle, self._check))
             self.write(step)
             self._await(step)
         if settles:
