@@ -102,14 +102,15 @@ def _fresh(snapshot: Snapshot, config: UserConfig, rendered: Rendered, namespace
 
 def _object_steps(snapshot: Snapshot, writes: tuple[Write, ...]) -> list[Step]:
     """What pods and bindings refer to comes first: the server lets only an administrator bind a role that is not there yet.
-    A workload that is still being deleted is waited for before it is created anew.
+    A workload that is still being deleted, and pods that an InferServiceSet has left, are waited for before it is created anew.
     """
     going = {(obj["kind"], obj["metadata"]["name"]) for obj in _live_objects(snapshot) if _is_going(obj)}
     waits = [Step("wait for workloads that are being deleted", until=GONE, always=True)]
     first = tuple(write for write in writes if write.kind not in _REFERRING)
     then = tuple(write for write in writes if write.kind in _REFERRING)
     steps = [Step(title, part) for title, part in (("what workloads need", first), ("workloads", then)) if part]
-    return [*waits, *steps] if any(write.verb == "create" and (write.kind, write.name) in going for write in writes) else steps
+    again = any(write.verb == "create" and (write.kind, write.name) in going for write in writes)
+    return [*waits, *steps] if again or (_creates_set(writes) and service_state(snapshot).leaving()) else steps
 
 
 def _engine_counts(config: UserConfig) -> dict[str, int]:

@@ -403,3 +403,11 @@ def test_a_workload_that_is_being_deleted_is_waited_for_and_created_anew() -> No
         ("workloads", "", False),
     ]
     assert writes(plan) == [("create", "InferServiceSet", "vllm")]
+
+
+def test_pods_that_a_deleted_set_has_left_are_waited_for_before_it_is_created_anew() -> None:
+    config, found, shot = service(deploy_mode=SET)
+    labels = {"infer.huawei.com/instanceset-name": "prefill", "infer.huawei.com/instanceset-index": "0"}
+    left = {"metadata": {"name": "vllm-0-prefill-0-0", "labels": labels}, "spec": {"containers": []}}
+    plan = plan_deploy(Snapshot(**{**shot.__dict__, "infer_service_set": None, "pods": (left,)}), config, found, config)
+    assert [(step.until, step.always) for step in plan.steps] == [("gone", True), ("", False)]
