@@ -47,7 +47,7 @@ def faulty(state: ServiceState, unfinished: Mapping[str, int] | None = None) -> 
     for role in {instance.engine_role: None for instance in state.instances}:
         live = state.live(role)
         staying = live if unfinished is None else live[: unfinished.get(role, 0)]
-        found.extend(instance for instance in staying if instance.state == "failed" and instance.nodes)
+        found.extend(instance for instance in staying if instance.state == "failed")
     return tuple(found)
 
 

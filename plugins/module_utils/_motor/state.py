@@ -218,7 +218,7 @@ def _instance(snapshot: Snapshot, engine_role: str, index: int, name: str, pods:
     staying = [pod for pod in pods if not pod_facts.is_leaving(pod)]
     shown = pods if leaving else staying
     ready = sum(pod_facts.is_ready(pod) for pod in staying)
-    state, reason = ("terminating", f"{len(pods)} pods left") if leaving else _verdict(snapshot, staying, ready, wanted)
+    state, reason = ("terminating", f"{len(pods)} pods left") if leaving else _verdict(snapshot, pods, ready, wanted)
     return Instance(
         engine_role=engine_role,
         index=index,
@@ -233,10 +233,12 @@ def _instance(snapshot: Snapshot, engine_role: str, index: int, name: str, pods:
     )
 
 
-def _verdict(snapshot: Snapshot, staying: list[Object], ready: int, wanted: int) -> tuple[str, str]:
+def _verdict(snapshot: Snapshot, pods: list[Object], ready: int, wanted: int) -> tuple[str, str]:
     if ready >= wanted:
         return "running", ""
-    troubles = [trouble for pod in staying for trouble in (pod_facts.trouble(pod), pod_facts.lost(pod, snapshot.nodes)) if trouble]
+    staying = (pod_facts.trouble(pod) for pod in pods if not pod_facts.is_leaving(pod))
+    lost = (pod_facts.lost(pod, snapshot.nodes) for pod in pods)
+    troubles = [trouble for trouble in (*staying, *lost) if trouble]
     if troubles:
         worst = min(troubles, key=lambda trouble: trouble.state != "failed")
         return worst.state, worst.reason
@@ -307,15 +309,19 @@ def _labels(obj: Object) -> Mapping[str, str]:
 
 
 def doubtful_nodes(snapshot: Snapshot) -> tuple[str, ...]:
-    """Nodes that may be the reason why a pod of an engine instance is not ready: those that have to be looked at."""
-    pods = (pod for pod in snapshot.pods if _is_engine_pod(snapshot, pod))
-    return tuple(sorted({pod_facts.node_of(pod) for pod in pods if not pod_facts.is_ready(pod) and not pod_facts.is_leaving(pod)} - {""}))
+    """Nodes that may be the reason why an instance that stays does not run: those that have to be looked at.
+
+    Its leaving pods count, too: on a dead node they never end, and may keep their successor from being made.
+    """
+    unwell = {(i.engine_role, i.index) for i in service_state(snapshot).instances if i.state not in ("running", "terminating", "foreign")}
+    pods = (pod for pod in snapshot.pods if _instance_of(snapshot, pod) in unwell)
+    return tuple(sorted({pod_facts.node_of(pod) for pod in pods if not pod_facts.is_ready(pod)} - {""}))
 
 
-def _is_engine_pod(snapshot: Snapshot, pod: Object) -> bool:
+def _instance_of(snapshot: Snapshot, pod: Object) -> tuple[str, int] | None:
     if snapshot.backend == "infer_service_set":
-        return _infer_instance(pod) is not None
-    return parse_instance_name(_labels(pod).get("app", ""), snapshot.base_name) is not None
+        return _infer_instance(pod)
+    return parse_instance_name(_labels(pod).get("app", ""), snapshot.base_name)
 
 
 def service_pods(snapshot: Snapshot) -> tuple[Object, ...]:
