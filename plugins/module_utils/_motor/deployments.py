@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from . import siblings
 from .choice import Removal
 from .errors import Refused
-from .instances import LETTER, instance_name, parse_instance_name
+from .instances import LETTER, instance_name
 from .ownership import metadata_labels
 from .plan import Write, create, delete
-from .siblings import is_engine
-from .state import Snapshot, is_deleted
+from .state import Snapshot
 
 # What the server or kubectl wrote on the sibling and must not be carried over.
 _SERVER_METADATA = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences", "selfLink")
@@ -76,17 +76,14 @@ def _rename_job(obj: dict[str, Any], role: str, index: int) -> None:
 
 
 def _sibling(snapshot: Snapshot, role: str) -> Mapping[str, Any]:
-    """The live Deployment of the engine role with the lowest index."""
-    found = []
-    for deployment in snapshot.deployments:
-        parsed = parse_instance_name(deployment["metadata"]["name"], snapshot.base_name)
-        if parsed and parsed[0] == role and is_engine(deployment) and not is_deleted(deployment):
-            found.append((parsed[1], deployment))
-    if not found:
+    """A live Deployment of the engine role, one that is like most of its siblings."""
+    items = siblings.by_role(snapshot.deployments, snapshot.base_name).get(role, [])
+    found = siblings.usual(deployment for dummy, deployment in items)
+    if found is None:
         raise Refused(
             f"Cannot create {role} instances of {snapshot.namespace}: no live {role} instance is left to copy the specification from. "
             "Deploy the service again (role motor_deploy or module motor_service with user_config, env and release).",
             reason="NoSibling",
             paths=(role,),
         )
-    return min(found, key=lambda pair: pair[0])[1]
+    return found
