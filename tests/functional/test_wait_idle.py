@@ -1,0 +1,288 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Waiting until instances that go are idle: a server in the coordinator's place, reached through the API server as in a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.cluster.certificates import Authority
+from tests.cluster.egress import FORWARD
+from tests.cluster.fault_proxy import FaultProxy
+from tests.cluster.kube_client import wait_for
+from tests.functional.conftest import EXAMPLES, Driver
+from tests.functional.test_modules import succeeded
+
+# How often the coordinator collects, as the user config says. A look is a second collection when it comes a second later than that.
+REUSE = 1
+APART = REUSE + 1
+PORT = 1027
+
+
+class Coordinator:
+    """Serves metrics per endpoint in the recorded format. `loads` has (running, waiting) by pod; pods that it lacks are not shown."""
+
+    def __init__(self, addresses: Callable[[], dict[str, str]]) -> None:
+        self._addresses = addresses
+        self.loads: dict[str, tuple[float, float]] = {}
+        self.collections = 0
+        self.moving = True
+        self.asked: list[str] = []
+
+    def metrics(self) -> str:
+        """What the last collection has found."""
+        families: dict[str, list[str]] = {"vllm:num_requests_running": [], "vllm:num_requests_waiting": [], "vllm:prompt_tokens_total": []}
+        if self.moving:
+            self.collections += 1
+        for number, (pod, address) in enumerate(sorted(self._addresses().items()), start=1):
+            labels = f'dp_rank="0",role="decode",instance_id="{number}",pod_ip="{address}",model_name="m"'
+            values = (*self.loads.get(pod, ()), 100.0 + self.collections)
+            if len(values) == 3:
+                for family, value in zip(families, values, strict=True):
+                    families[family].append(f"{family}{{{labels}}} {value}")
+        lines = [line for family, found in families.items() for line in (f"# HELP {family} text", f"# TYPE {family} gauge", *found)]
+        return "\n".join(lines)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers GET /metrics alone."""
+
+    coordinator: Coordinator
+
+    def do_GET(self) -> None:
+        self.coordinator.asked.append(self.path)
+        data = self.coordinator.metrics().encode() if self.path.startswith("/metrics") else b'{"detail":"Not Found"}'
+        self.send_response(200 if self.path.startswith("/metrics") else 404)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Be quiet."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A cluster whose API server reaches pods."""
+    with Cluster(a3_nodes=12, cpu_nodes=1, infer_operator=True, egress=True) as running:
+        yield running
+
+
+def pods_of(driver: Driver, role: str, index: int) -> list[str]:
+    """Names of the pods of an instance; those of a Deployment have a suffix."""
+    return [name for name in driver.get("pods", "v1") if name.startswith(driver.name(role, index) + "-")]
+
+
+def addresses(driver: Driver) -> dict[str, str]:
+    return {name: pod["status"]["podIP"] for name, pod in driver.get("pods", "v1").items() if pod["status"].get("podIP")}
+
+
+@contextlib.contextmanager
+def serving(driver: Driver, certificate: Path | None = None) -> Iterator[Coordinator]:
+    """A coordinator behind the live coordinator pod; every engine pod has nothing to do."""
+    coordinator = Coordinator(lambda: addresses(driver))
+    handler = type("ThisHandler", (Handler,), {"coordinator": coordinator})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        pods = driver.get("pods", "v1").items()
+        (pod,) = [name for name, found in pods if found["metadata"]["labels"].get("app") == "mindie-motor-coordinator"]
+        driver.cluster.annotate_pod(driver.namespace, pod, {FORWARD: f"{PORT}=127.0.0.1:{server.server_port}"})
+        coordinator.loads = dict.fromkeys(addresses(driver), (0.0, 0.0))
+        wait_for(lambda: _reached(driver, "https:" if certificate else "http:"), 15, "the coordinator is reached")
+        coordinator.asked.clear()
+        yield coordinator
+        server.shutdown()
+
+
+def _reached(driver: Driver, scheme: str) -> bool:
+    suffix = "" if driver.backend == "deployments" else "-vllm-0-coordinator"
+    service = f"{scheme}mindie-motor-coordinator-obs{suffix}:{PORT}"
+    return driver.cluster.request("GET", f"/api/v1/namespaces/{driver.namespace}/services/{service}/proxy/health")[0] == 404
+
+
+def deployed(driver: Driver, release: str = "release-2026-07", **config: Any) -> None:
+    driver.config["motor_coordinator_config"]["prometheus_metrics_config"] = {"reuse_time": REUSE}
+    driver.config["motor_deploy_config"].update(p_instances_num=1, d_instances_num=2, **config)
+    succeeded(driver.deploy(release=str(EXAMPLES / release)))
+
+
+def scale_in(driver: Driver, **options: Any) -> dict[str, Any]:
+    return driver.scale(prefill=1, decode=1, **options)
+
+
+def is_there(driver: Driver) -> bool:
+    return driver.name("decode", 1) in driver.workloads()
+
+
+def removal(driver: Driver) -> float:
+    """When the request that removes was sent."""
+    return next(request.started for request in driver.proxy.mutating() if request.method == "DELETE" or "inferservicesets" in request.path)
+
+
+def test_the_delete_comes_after_the_instance_was_idle_in_two_collections(driver: Driver) -> None:
+    deployed(driver)
+    with serving(driver) as coordinator:
+        (victim,) = pods_of(driver, "decode", 1)
+        coordinator.loads[victim] = (3.0, 1.0)
+        ended: list[float] = []
+
+        def end_requests() -> None:
+            ended.append(time.monotonic())
+            coordinator.loads[victim] = (0.0, 0.0)
+
+        timer = threading.Timer(3.0, end_requests)
+        timer.start()
+        result = succeeded(scale_in(driver, wait_idle={"timeout": 40}))
+        assert ended and removal(driver) - ended[0] >= APART - 0.1
+        assert set(coordinator.asked) == {"/metrics?type=dp"}, "nothing is paused, nothing else is asked"
+    (drained,) = result["drained"]
+    assert (drained["name"], drained["idle"], drained["running"], drained["waiting"]) == (driver.name("decode", 1), True, 0, 0)
+    assert drained["seconds"] >= 3.0 and not is_there(driver)
+
+
+def test_at_the_deadline_it_goes_on_and_says_what_was_running(driver: Driver) -> None:
+    deployed(driver)
+    with serving(driver) as coordinator:
+        (victim,) = pods_of(driver, "decode", 1)
+        coordinator.loads[victim] = (3.0, 2.0)
+        result = succeeded(scale_in(driver, wait_idle={"timeout": 2}, wait=False))
+    (drained,) = result["drained"]
+    assert (drained["idle"], drained["running"], drained["waiting"]) == (False, 3, 2)
+    assert drained["seconds"] >= 2.0 and not is_there(driver)
+
+
+def test_at_the_deadline_it_fails_before_anything_is_deleted(driver: Driver) -> None:
+    deployed(driver)
+    with serving(driver) as coordinator:
+        (victim,) = pods_of(driver, "decode", 1)
+        coordinator.loads[victim] = (3.0, 0.0)
+        failed = scale_in(driver, wait_idle={"timeout": 2, "on_timeout": "fail"})
+        assert failed["reason"] == "NotIdle" and f"{driver.name('decode', 1)}: 3 running, 0 waiting" in failed["msg"]
+        assert driver.mutating() == [] and not failed["changed"] and is_there(driver)
+        coordinator.loads[victim] = (0.0, 0.0)
+        assert succeeded(scale_in(driver, wait_idle={"timeout": 40, "on_timeout": "fail"}))["drained"][0]["idle"]
+    assert not is_there(driver)
+
+
+def test_an_instance_that_is_not_shown_is_unknown_and_not_idle(driver: Driver) -> None:
+    deployed(driver)
+    with serving(driver) as coordinator:
+        (victim,) = pods_of(driver, "decode", 1)
+        del coordinator.loads[victim]
+        failed = scale_in(driver, wait_idle={"timeout": 5, "on_timeout": "fail"})
+        assert failed["reason"] == "NotIdle" and "unknown (the coordinator does not show it)" in failed["msg"] and is_there(driver)
+        coordinator.loads.clear()
+        failed = scale_in(driver, wait_idle={"timeout": 5, "on_timeout": "fail"})
+        assert failed["reason"] == "NotIdle" and is_there(driver), "with nothing shown at all, nobody is idle"
+        (drained,) = succeeded(scale_in(driver, wait_idle={"timeout": 1}))["drained"]
+    assert (drained["idle"], drained["running"], drained["waiting"]) == (False, None, None)
+
+
+def test_the_same_answer_for_long_counts_as_idle(on_deployments: Driver) -> None:
+    """A service that nobody uses looks the same in every collection."""
+    driver = on_deployments
+    deployed(driver)
+    with serving(driver) as coordinator:
+        coordinator.moving = False
+        (drained,) = succeeded(scale_in(driver, wait_idle={}))["drained"]
+    assert drained["idle"] and drained["seconds"] >= 3 * APART - 0.5
+
+
+def test_instances_that_stay_do_not_matter(on_deployments: Driver) -> None:
+    driver = on_deployments
+    deployed(driver)
+    with serving(driver) as coordinator:
+        for index in (0, 1):
+            (pod,) = pods_of(driver, "decode", index)
+            coordinator.loads[pod] = (5.0 * (1 - index), 0.0)
+        (drained,) = succeeded(scale_in(driver, wait_idle={"timeout": 40}))["drained"]
+    assert drained["idle"] and drained["name"] == "vllm-d1"
+
+
+def test_a_coordinator_that_speaks_tls_is_asked_by_https(on_deployments: Driver, tmp_path: Path) -> None:
+    driver = on_deployments
+    deployed(driver, tls_config={"mgmt_tls_config": {"enable_tls": True}})
+    certificate = tmp_path / "server.pem"
+    certificate.write_bytes(b"".join(Authority.new("coordinator").issue("coordinator", server=True)))
+    with serving(driver, certificate) as coordinator:
+        (victim,) = pods_of(driver, "decode", 1)
+        coordinator.loads[victim] = (0.0, 0.0)
+        assert succeeded(scale_in(driver, wait_idle={"timeout": 40}))["drained"][0]["idle"]
+        assert coordinator.asked
+
+
+def test_a_release_without_these_metrics_is_not_waited_for(driver: Driver) -> None:
+    deployed(driver, release="release-2026-05")
+    failed = scale_in(driver, wait_idle={"timeout": 60, "on_timeout": "fail"})
+    assert failed["reason"] == "NotIdle" and "not found" in failed["msg"] and is_there(driver)
+    (drained,) = succeeded(scale_in(driver, wait_idle={"timeout": 60}))["drained"]
+    assert drained["running"] is None and "not found" in drained["problem"] and drained["seconds"] < 10
+
+
+def test_a_coordinator_that_cannot_be_reached_leaves_the_load_unknown(on_deployments: Driver) -> None:
+    driver = on_deployments
+    deployed(driver)
+    failed = scale_in(driver, wait_idle={"timeout": 2, "on_timeout": "fail"})
+    assert failed["reason"] == "NotIdle" and "unknown (" in failed["msg"] and is_there(driver)
+
+
+def test_instances_without_a_running_pod_serve_nobody(on_deployments: Driver) -> None:
+    driver = on_deployments
+    deployed(driver)
+    driver.cluster.behave(driver.namespace, {"app": "vllm-d2"}, {"fake/image-pull-error": "true"})
+    driver.scale(prefill=1, decode=3, wait=False)
+    (drained,) = succeeded(driver.scale(prefill=1, decode=2, wait_idle={"timeout": 60, "on_timeout": "fail"}))["drained"]
+    assert (drained["name"], drained["idle"], drained["seconds"] < 5) == ("vllm-d2", True, True)
+
+
+def test_without_the_right_to_ask_the_error_names_it_and_nothing_is_deleted(on_deployments: Driver, proxy: FaultProxy) -> None:
+    driver = on_deployments
+    deployed(driver)
+    every = {"apiGroups": ["*"], "resources": ["configmaps", "leases", "pods", "deployments", "horizontalpodautoscalers"], "verbs": ["*"]}
+    weak = driver.cluster.user_kubeconfig(f"no-proxy-{driver.namespace}", [every])
+    failed = scale_in(driver, wait_idle={"timeout": 60}, kubeconfig=weak)
+    assert failed["status"] == 403 and "services/proxy" in failed["msg"] and driver.namespace in failed["msg"]
+    assert is_there(driver)
+
+
+def test_a_lost_lock_ends_the_wait(on_deployments: Driver) -> None:
+    driver = on_deployments
+    deployed(driver)
+    with serving(driver) as coordinator:
+        coordinator.loads[pods_of(driver, "decode", 1)[0]] = (3.0, 0.0)
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{driver.namespace}/leases/ascend-mindie"
+
+        def steal() -> None:
+            body = {"spec": {"holderIdentity": "somebody@elsewhere"}}
+            driver.cluster.request("PATCH", path, body, content_type="application/merge-patch+json")
+
+        timer = threading.Timer(2.0, steal)
+        timer.start()
+        failed = scale_in(driver, wait_idle={"timeout": 60})
+        timer.join()
+    assert failed["reason"] == "LockLost" and is_there(driver)
+
+
+def test_check_mode_asks_nobody(on_deployments: Driver) -> None:
+    driver = on_deployments
+    deployed(driver)
+    with serving(driver) as coordinator:
+        foretold = succeeded(scale_in(driver, wait_idle={"timeout": 60}, check_mode=True))
+        assert foretold["drained"] == [] and foretold["removed"][0]["name"] == "vllm-d1"
+        assert coordinator.asked == []
