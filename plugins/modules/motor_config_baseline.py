@@ -272,7 +272,7 @@ reason:
   returned: failure
   type: str
   sample: RestartNeeded
-failed:
+failed_instances:
   description: What cannot run when the wait ended without success.
   returned: failure, when the wait ended without success
   type: list

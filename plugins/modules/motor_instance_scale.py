@@ -361,7 +361,7 @@ reason:
   returned: failure
   type: str
   sample: RestartNeeded
-failed:
+failed_instances:
   description: What cannot run when the wait ended without success.
   returned: failure, when the wait ended without success
   type: list

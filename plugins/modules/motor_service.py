@@ -94,6 +94,16 @@ options:
   accelerator_type:
     description: Value of the node label C(accelerator-type) that engine pods select. The default follows C(hardware_type).
     type: str
+  allow_restart:
+    description:
+      - Whether pods of a live service may be replaced, which a new image, a new release, a changed environment or any key of the user config
+        that pods read only when they start asks for.
+      - Instances are replaced one after the other, at most one of each engine role at a time, each only when the one before is Ready; the
+        control roles follow. Of a standby pair the standby pod is replaced first, then the master. Nothing is surged, as NPU nodes are full.
+      - Without it such a change is refused, and the message names what differs.
+      - A service whose first deployment has never ended is replaced without asking.
+    type: bool
+    default: false
   create_namespace:
     description: Whether to create the namespace when it is missing.
     type: bool
@@ -375,7 +385,7 @@ reason:
   returned: failure
   type: str
   sample: RestartNeeded
-failed:
+failed_instances:
   description: What cannot run when the wait ended without success.
   returned: failure, when the wait ended without success
   type: list
@@ -471,6 +481,7 @@ def main() -> None:
         "release": {"type": "path"},
         "node_ports": {"type": "raw", "default": "release"},
         "accelerator_type": {"type": "str"},
+        "allow_restart": {"type": "bool", "default": False},
         "create_namespace": {"type": "bool", "default": False},
         "remove_claims": {"type": "bool", "default": False},
     }

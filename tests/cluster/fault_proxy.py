@@ -40,7 +40,8 @@ class Fault:
     `mutating`, unless None, ask for requests that are or are not so. `nth` counts the matching requests from 1 (0: all of them);
     `since` is the number of the first one from which on all of them go wrong.
 
-    One of: `status` answers with that status in the server's place (`retry_after` in seconds; 1 for 429); `drop` closes the connection
+    One of: `status` answers with that status in the server's place (`retry_after` in seconds; 1 for 429; a watch's 410 comes as an
+    event, unless `plain`); `drop` closes the connection
     `before` the request is passed on, or `after` the server has done it; `delay` holds it back that many seconds; `cut` ends an answer
     after that many bytes of its body; `silence` passes on that many bytes and then nothing more; `call` is called with the request
     `before` it is passed on or (`when`) `after` the server has answered, and the client learns nothing until it returns.
@@ -56,6 +57,7 @@ class Fault:
     status: int = 0
     retry_after: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    plain: bool = False
     drop: str = ""
     delay: float = 0.0
     cut: int | None = None
@@ -214,7 +216,7 @@ class FaultProxy:
                 return False
             for fault in faults:
                 if fault.status:
-                    await http_stream.answer(request, writer, fault.status, fault.retry_after, fault.headers)
+                    await http_stream.answer(request, writer, fault.status, fault.retry_after, fault.headers, plain=fault.plain)
                     return True
             head = await upstream.send(request, raw)
             await self._call(faults, request, AFTER)

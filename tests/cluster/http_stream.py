@@ -176,14 +176,17 @@ async def read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     return Request(method, parts.path, query, _header(head, "user-agent"), body), head + body
 
 
-async def answer(request: Request, writer: asyncio.StreamWriter, status: int, retry_after: int | None, headers: Mapping[str, str]) -> None:
+async def answer(
+    request: Request, writer: asyncio.StreamWriter, status: int, retry_after: int | None, headers: Mapping[str, str], *, plain: bool = False
+) -> None:
     """Answer in the server's place with a Status.
 
-    A watch from a version that is gone is answered as the API server does: 200, and one event that carries the Status.
+    A watch from a version that is gone is answered as the API server does: 200, and one event that carries the Status; or `plain`,
+    with the status itself, which it does, too.
     """
     retry_after = 1 if status == 429 and retry_after is None else retry_after
     body = json.dumps(_status(request, status, retry_after)).encode() + b"\n"
-    if status == 410 and request.watch:
+    if status == 410 and request.watch and not plain:
         status, body = 200, b'{"type":"ERROR","object":' + body.rstrip() + b"}\n"
     request.status = status
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", "Content-Type: application/json", f"Content-Length: {len(body)}"]

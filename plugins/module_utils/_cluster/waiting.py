@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -66,8 +66,13 @@ class Waiter:
         self._first_seen: dict[terminal.Key, float] = {}
         self._ended_since: float | None = None
 
-    def until(self, what: str, judge: readiness.Judge, snapshot: Snapshot, wanted: Mapping[str, int]) -> None:
-        """Return when `judge` finds the service done (and, where it may flap, unchanged for `stable_for`)."""
+    def until(
+        self, what: str, judge: readiness.Judge, snapshot: Snapshot, wanted: Mapping[str, int], about: Collection[str] | None = None
+    ) -> None:
+        """Return when `judge` finds the service done (and, where it may flap, unchanged for `stable_for`).
+
+        `about` names the instances and control roles whose troubles matter (None: of all that are not spared).
+        """
         self._watch(snapshot, sets=judge is not readiness.no_pods)
         since, mark = time.monotonic(), None
         while True:
@@ -82,16 +87,18 @@ class Waiter:
                 return
             self._check()
             if not seen.done and judge not in _HEALTH_IS_NO_MATTER:
-                self._end_early(what, current, now)
+                self._end_early(what, current, now, about)
             if now > self._patience.deadline:
                 if self._came_unseen(judge, current, wanted):
                     return
                 self._late(what, seen, current)
             self._changed.wait(min(TICK if seen.done else LONGEST_TICK, max(0.01, self._patience.deadline - now)))
 
-    def until_absent(self, what: str, kind: str, name: str) -> None:
-        """Return when an object is gone (one that was deleted in the foreground is there until all that it owned is gone)."""
-        while self._api.get(kind, self._namespace, name):
+    def until_absent(self, what: str, kind: str, name: str, uid: str) -> None:
+        """Return when an object is gone (one that was deleted in the foreground is there until all that it owned is gone),
+        or another one has its name.
+        """
+        while (self._api.get(kind, self._namespace, name) or {}).get("metadata", {}).get("uid") == uid:
             self._check()
             if time.monotonic() > self._patience.deadline:
                 self._late(what, Verdict(False, f"{kind} {name} still has dependents"), None)
@@ -111,9 +118,9 @@ class Waiter:
         for watch in self._watches.values():
             watch.stop()
 
-    def _end_early(self, what: str, current: Snapshot, now: float) -> None:
+    def _end_early(self, what: str, current: Snapshot, now: float, about: Collection[str] | None) -> None:
         """Raise WaitFailed when something that this run is about cannot run, a moment later, so that all that fail alike are told."""
-        symptoms = self._symptoms(current, now)
+        symptoms = tuple(item for item in self._symptoms(current, now) if about is None or item.name in about)
         ages = {key: now - first for key, first in self._first_seen.items()}
         ended = terminal.terminal(symptoms, ages, self._patience.spare, self._patience.unschedulable)
         if not ended:
@@ -126,7 +133,7 @@ class Waiter:
         besides = _named([symptom for symptom in symptoms if symptom not in ended])
         message = f"Cannot {what} of {self._namespace}: {_named(ended)}." + (f" Besides, {besides}." if besides else "")
         failed = [symptom.to_dict() for symptom in ended]
-        raise WaitFailed(message, reason=INSTANCES_FAILED, failed=failed, last_seen=_named(symptoms))
+        raise WaitFailed(message, reason=INSTANCES_FAILED, failed_instances=failed, last_seen=_named(symptoms))
 
     def _symptoms(self, current: Snapshot, now: float) -> tuple[Symptom, ...]:
         if self._diagnosis is None:
@@ -151,7 +158,7 @@ class Waiter:
         message = f"Cannot {what} of {self._namespace} within {waited}. Last seen: {seen.seen or 'not yet stable'}."
         symptoms = self._symptoms(current, time.monotonic()) if current else ()
         failed = [symptom.to_dict() for symptom in symptoms]
-        raise WaitFailed(message, reason=WAIT_TIMEOUT, failed=failed, last_seen=seen.seen)
+        raise WaitFailed(message, reason=WAIT_TIMEOUT, failed_instances=failed, last_seen=seen.seen)
 
     def _watch(self, snapshot: Snapshot, *, sets: bool) -> None:
         sources = {"Pod": (snapshot.pods, snapshot.pods_version)}

@@ -11,7 +11,7 @@ from typing import Any
 from . import counts, deployments, plan_deploy, plan_remove, plan_scale
 from .choice import Choice
 from .errors import Refused
-from .instances import parse_instance_name
+from .instances import ENGINE_ROLES, parse_instance_name
 from .plan import Plan, Step, Write, update
 from .record import APPLIED, DEPLOYER, applied_of, standing
 from .state import ServiceState, Snapshot, service_state
@@ -66,7 +66,8 @@ def _baseline(before: Snapshot) -> Mapping[str, int] | None:
     if standing(before.config_map) == DEPLOYER:
         return service_state(before).counts()
     record = applied_of(before.config_map)
-    return record.get("counts") or {} if record else None
+    counts_then = (record.get("counts") or {}) if record else None
+    return counts_then and {role: counts_then[role] for role in ENGINE_ROLES if role in counts_then}
 
 
 def _choice(before: ServiceState, baseline: Mapping[str, int]) -> Choice:
