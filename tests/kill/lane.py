@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from tests.cluster.kube_client import CONFIG_MAPS, DEPLOYMENTS, STATEFUL_SETS, K
 
 from . import child, picture
 from .child import Moment, Ran, Trap
-from .picture import CLUSTER_KINDS, LEASES, Picture
+from .picture import CLUSTER_KINDS, KINDS, LEASES, OF_NAMESPACE, Picture
 from .verbs import Task, Verb, Wish
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -30,6 +30,7 @@ ACCOUNTS = Resource("v1", "ServiceAccount", "serviceaccounts")
 FIRST_NODE_PORT = 30020
 # Namespaces of lanes carry it, so that all of them can be found and deleted.
 LABEL = "tests/kill"
+MANAGED_BY = "app.kubernetes.io/managed-by=ascend.mindie"
 COMMON = {"wait_timeout": 60, "lock_duration": 2}
 SMALL = {"p_pod_npu_num": 2, "d_pod_npu_num": 2}
 PARALLEL = {"dp_size": 1, "tp_size": 2, "pp_size": 1}
@@ -105,7 +106,12 @@ class Lane:
         """Bring a service into the state that a verb starts from."""
         if self._now == wish:
             return
-        if self._now is None or self._now.absent or wish.absent or self._now.image != wish.image:
+        if wish.strange:
+            self.reach(replace(wish, strange=False))
+            self._make_strange()
+            self._now = wish
+            return
+        if self._now is None or self._now.strange or self._now.absent or wish.absent or self._now.image != wish.image:
             self._start_afresh()
         if not wish.absent:
             ran = self.run(self.deployment(wish))
@@ -187,6 +193,15 @@ class Lane:
         for file in self._folder.iterdir():
             file.unlink()
 
+    def _make_strange(self) -> None:
+        """Take away all that tells our objects from those of Motor's own deployer."""
+        for kind in KINDS:
+            for item in self.client.list(kind, self.namespace, labelSelector=MANAGED_BY)["items"]:
+                ours = {key: None for key in item["metadata"]["labels"] if key.startswith("app.kubernetes.io/")}
+                changes = {"metadata": {"labels": ours, "annotations": {record.APPLIED_ANNOTATION: None}}}
+                self.client.patch(kind, self.namespace, item["metadata"]["name"], changes)
+        self.client.delete(LEASES, self.namespace, "ascend-mindie")
+
     def _start_afresh(self) -> None:
         self._drop()
         self._made += 1
@@ -200,7 +215,7 @@ class Lane:
         if self.namespace:
             self.client.delete(NAMESPACES, "", self.namespace)
             for kind in CLUSTER_KINDS:
-                for item in self.client.list(kind, labelSelector=f"app.kubernetes.io/instance={self.namespace}")["items"]:
+                for item in self.client.list(kind, labelSelector=f"{OF_NAMESPACE}={self.namespace}")["items"]:
                     self.client.delete(kind, "", item["metadata"]["name"])
             while self.client.get(NAMESPACES, "", self.namespace):  # its node ports are free only then
                 time.sleep(0.1)

@@ -40,6 +40,7 @@ CLUSTER_KINDS = (
     Resource(_RBAC, "ClusterRole", "clusterroles", namespaced=False),
     Resource(_RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
 )
+OF_NAMESPACE = "app.kubernetes.io/instance"
 SETTLING_SECONDS = 15.0
 
 Picture = Counter[str]
@@ -50,7 +51,7 @@ def take(client: KubeClient, namespace: str) -> Picture:
     """Every object, by kind and name (a name that was made by chance is told by its owner's), with how often it is there."""
     objects = [item for kind in KINDS for item in client.list(kind, namespace)["items"]]
     for kind in CLUSTER_KINDS:
-        selector = f"app.kubernetes.io/instance={namespace}"
+        selector = f"{OF_NAMESPACE}={namespace}"
         objects += client.list(kind, labelSelector=selector)["items"]
     by_uid = {item["metadata"]["uid"]: item for item in objects}
     return Counter(_describe(item, by_uid, namespace) for item in objects)

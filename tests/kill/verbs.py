@@ -18,13 +18,16 @@ Task = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Wish:
-    """What a service is like: counts, a log level that may be updated, an image that needs a restart. `absent`: there is none."""
+    """What a service is like: counts, a log level that may be updated, an image that needs a restart. `absent`: there is none;
+    `strange`: it is as Motor's own deployer leaves it.
+    """
 
     prefill: int = 2
     decode: int = 1
     level: str = "INFO"
     image: str = "registry.example/mindie-motor:sample"
     absent: bool = False
+    strange: bool = False
 
     def counts(self) -> dict[str, int]:
         """Instances per engine role."""
@@ -59,6 +62,10 @@ def _update(lane: Lane, goal: Wish) -> Task:
     return "motor_config_baseline", {"user_config_content": lane.user_config(goal)}
 
 
+def _adopt(lane: Lane, goal: Wish) -> Task:
+    return "motor_config_baseline", {"namespace": lane.namespace, "state": "adopted"}
+
+
 def _remove(lane: Lane, goal: Wish) -> Task:
     return "motor_service", {"namespace": lane.namespace, "state": "absent"}
 
@@ -69,6 +76,7 @@ VERBS = (
     Verb("scale in", "counts", MANY, FEW, _scale, always=True),
     Verb("scale both ways", "counts", Wish(prefill=2, decode=4), Wish(prefill=4, decode=2), _scale, always=True),
     Verb("update", "config", FEW, replace(FEW, level="DEBUG"), _update, toggles=True),
+    Verb("adopt", "config", replace(FEW, strange=True), FEW, _adopt),
     Verb("deploy", "life", NONE, Wish(), _deploy, always=True),
     Verb("remove", "life", Wish(), NONE, _remove),
 )
