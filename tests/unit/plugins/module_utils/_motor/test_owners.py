@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ascend.mindie.plugins.module_utils._motor import owners
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import owners, readiness
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import Refused
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_scale import plan_scale
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot, service_state
@@ -112,3 +112,28 @@ def test_scaling_refuses_the_owned_count_alone() -> None:
 
 def test_what_an_autoscaler_does_is_no_reason_to_write() -> None:
     assert plan_scale(autoscaled(4), CONFIG, {"decode": 1}).empty
+
+
+@pytest.mark.parametrize(("ill", "done"), [({0}, False), ({2}, True), (set(), True)])
+def test_of_an_autoscalers_instances_as_many_have_to_run_as_there_were_to_be(ill: set[int], done: bool) -> None:
+    """There were to be two; the autoscaler has made a third meanwhile."""
+    shot = autoscaled(3)
+    names = {f"vllm-0-prefill-{index}-0" for index in ill} | ({"vllm-0-prefill-1-0"} if 0 in ill else set())
+    pods = tuple({**pod, "status": {"phase": "Pending"}} if pod["metadata"]["name"] in names else pod for pod in shot.pods)
+    assert readiness.settled(replace(shot, pods=pods), {"prefill": 2, "decode": 1}).done is done
+
+
+def test_an_autoscaler_that_takes_instances_away_is_not_waited_against() -> None:
+    shot = autoscaled(1)
+    leaving = services.set_pod("prefill", 1, leaving=True)
+    assert readiness.settled(replace(shot, pods=(*shot.pods, leaving)), {"prefill": 2, "decode": 1}).done
+
+
+def test_the_count_of_another_engine_role_is_still_ours_to_wait_for() -> None:
+    assert not readiness.settled(autoscaled(2), {"prefill": 2, "decode": 2}).done
+
+
+def test_an_autoscaler_of_a_deployment_that_is_gone_owns_nothing() -> None:
+    config = services.user_config(prefill=1)
+    by_load = scaler({"apiVersion": "apps/v1", "kind": "Deployment", "name": "vllm-p7"})
+    assert service_state(services.snapshot(config, services.running(prefill=1, decode=1), autoscalers=(by_load,))).owners == {}
