@@ -100,4 +100,20 @@ def test_nodes_are_asked_for_only_when_a_pod_of_an_instance_is_not_ready() -> No
     del unscheduled["spec"]["nodeName"]
     assert doubtful_nodes(replace(shot, pods=(unscheduled,))) == ()
     of_a_set = services.set_snapshot(CONFIG, prefill=1, decode=1, extra_pods=[services.set_pod("prefill", 3, ready=False)])
-    assert doubtful_nodes(of_a_set) == ("node-3",)
+    assert doubtful_nodes(of_a_set) == (), "an instance that goes is not looked at"
+    of_a_set = services.set_snapshot(CONFIG, prefill=3, decode=1)
+    unwell = services.set_pod("prefill", 2, ready=False)
+    pods = [unwell if pod["metadata"]["name"] == unwell["metadata"]["name"] else pod for pod in of_a_set.pods]
+    assert doubtful_nodes(replace(of_a_set, pods=tuple(pods))) == ("node-2",)
+
+
+def test_a_pod_that_cannot_leave_a_dead_node_is_a_fault_of_its_instance() -> None:
+    shot = services.snapshot(CONFIG, services.running(prefill=2, decode=1))
+    pods = [pod for pod in shot.pods if pod["metadata"]["labels"]["app"] != "vllm-p0"]
+    shot = replace(shot, pods=(*pods, services.pod("vllm-p0", ready=False, leaving=True)))
+    assert doubtful_nodes(shot) == ("node-0",)
+    with pytest.raises(Refused) as refused:
+        check(replace(shot, nodes={"node-0": NOT_READY_NODE}), prefill=3, decode=1)
+    assert refused.value.paths == ("vllm-p0",)
+    successor = services.pod("vllm-p0", 1)
+    check(replace(shot, pods=(*shot.pods, successor), nodes={"node-0": NOT_READY_NODE}), prefill=3, decode=1)
