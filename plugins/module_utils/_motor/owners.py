@@ -12,7 +12,7 @@ from typing import Any
 from .instances import ENGINE_ROLES, INFER_SERVICE_SET_NAME, parse_instance_name
 
 Object = Mapping[str, Any]
-HPA, SCALED_OBJECT = "HorizontalPodAutoscaler", "ScaledObject"
+SCALED_OBJECT = "ScaledObject"
 POLICY = "scalingPolicy"
 INSTANCE_SET = "InstanceSet"
 # The only policy that the Infer Operator knows; with any other it goes by `roles[].replicas`.
@@ -56,7 +56,8 @@ def find(autoscalers: Iterable[Object], roles: Iterable[Object], base_name: str)
     owned = {
         role: Owner(POLICY, f"of role {role}", INSTANCE_SET, _set_name(role), by_policy=True) for role in ENGINE_ROLES if role in policies
     }
-    for scaler in sorted(_effective(autoscalers), key=lambda scaler: scaler["kind"]):
+    # KEDA makes a HorizontalPodAutoscaler for each ScaledObject: the latter, which users edit, is named.
+    for scaler in sorted(_effective(autoscalers), key=lambda scaler: scaler["kind"] == SCALED_OBJECT):
         kind, target = target_of(scaler)
         role = _role(kind, target, base_name)
         if role:
@@ -86,12 +87,8 @@ def target_of(scaler: Object) -> tuple[str, str]:
 
 
 def _effective(autoscalers: Iterable[Object]) -> Iterator[Object]:
-    """Those that are to stay. KEDA makes a HorizontalPodAutoscaler for each ScaledObject: the latter is what users edit."""
-    for scaler in autoscalers:
-        owners = scaler["metadata"].get("ownerReferences") or ()
-        made_by_keda = scaler["kind"] == HPA and any(owner.get("kind") == SCALED_OBJECT for owner in owners)
-        if not scaler["metadata"].get("deletionTimestamp") and not made_by_keda:
-            yield scaler
+    """Those that are to stay."""
+    return (scaler for scaler in autoscalers if not scaler["metadata"].get("deletionTimestamp"))
 
 
 def _role(kind: str, name: str, base_name: str) -> str | None:

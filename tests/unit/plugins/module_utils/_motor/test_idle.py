@@ -59,6 +59,7 @@ BUSY = text(("10.0.0.1", "4", "0", 2.0, 1.0), stamp=2)
         ([(0.0, QUIET), (4.0, QUIET_LATER), (5.0, BUSY)], False),
         ([(0.0, QUIET), (4.0, QUIET_LATER), (5.0, None)], False),
         ([(0.0, BUSY), (9.0, BUSY)], False),
+        ([(0.0, text(("10.0.0.1", "4", "0", 0.0, 1.0))), (9.0, text(("10.0.0.1", "4", "0", 0.0, 1.0), stamp=9))], False),
     ],
 )
 def test_idle_is_what_two_collections_in_a_row_say(looks: list[tuple[float, str | None]], found_idle: bool) -> None:
@@ -75,6 +76,7 @@ def test_idle_is_what_two_collections_in_a_row_say(looks: list[tuple[float, str 
         (text(("10.0.0.1", "4", "0", 2.0, 1.0), engine="another_engine"), Load(2, 1)),
         (text(("10.0.0.2", "5", "0", 0.0, 0.0)), None),
         (text(("10.0.0.1", "4", "0", "Nan", 0.0)), None),
+        (text(("10.0.0.1", "4", "0", 0.0, 0.0), ("10.0.0.1", "4", "1", "Nan", 0.0)), None),
         (text(("10.0.0.1", "4", "0", 0.0, "+Inf")), None),
         (text(("10.0.0.1", "4", "0", 0.0, "none")), None),
         (QUIET.replace("num_requests_waiting", "num_requests_swapped"), None),

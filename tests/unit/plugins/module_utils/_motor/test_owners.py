@@ -59,11 +59,11 @@ def test_an_owner_is_known_by_kind_group_and_name_of_its_target(kind: str, targe
     assert {name: str(owner) for name, owner in found.items()} == ({role: f"{kind} by-load"} if role else {})
 
 
-def test_the_autoscaler_that_keda_makes_is_named_as_its_scaled_object() -> None:
-    made = scaler(INSTANCE_SET, name="keda-hpa-by-queue")
-    made["metadata"]["ownerReferences"] = [{"kind": "ScaledObject", "name": "by-queue"}]
-    found = owners.find([scaler(INSTANCE_SET, kind="ScaledObject", name="by-queue"), made], [], "vllm")
-    assert str(found["prefill"]) == "ScaledObject by-queue"
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_autoscaler_that_keda_makes_is_named_as_its_scaled_object(turned: bool) -> None:
+    found = [scaler(INSTANCE_SET, kind="ScaledObject", name="by-queue"), scaler(INSTANCE_SET, name="keda-hpa-by-queue")]
+    owner = owners.find(found[::-1] if turned else found, [], "vllm")["prefill"]
+    assert str(owner) == "ScaledObject by-queue"
 
 
 def test_an_autoscaler_that_is_being_deleted_owns_nothing() -> None:
