@@ -145,5 +145,5 @@ def test_a_second_run_says_who_holds_the_lock_since_when_and_for_what(on_deploym
         time.sleep(0.05)
     second = driver.scale(prefill=1, decode=1, lock_timeout=0)
     first.join()
-    assert second["reason"] == "LockHeld" and "is held by" in second["msg"] and "scale since 20" in second["msg"]
+    assert second["reason"] == "LockHeld" and "locked by" in second["msg"] and "scale since 20" in second["msg"]
     assert recorded_counts(driver) == (3, 1)

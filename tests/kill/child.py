@@ -9,7 +9,6 @@ the child's own HTTP client: before it hands a request to the socket, or when it
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import select
@@ -28,7 +27,6 @@ from urllib3.connectionpool import HTTPConnectionPool
 from tests.cluster.http_stream import Request
 from tests.support.modules import run_module
 
-MODULES = ("motor_service", "motor_instance_scale", "motor_config_baseline")
 BEFORE, AFTER = "before", "after"
 LEASE = "leases/ascend-mindie"
 # No run of these small services takes longer, waiting for a dead lock included.
@@ -74,13 +72,6 @@ class Ran:
     def mutating(self) -> list[str]:
         """The requests that changed something."""
         return [moment.what for moment in self.moments if moment.mutating]
-
-
-def warm() -> None:
-    """Import what a run of a module imports, by one that fails before it connects and by naming the others."""
-    for name in MODULES:
-        importlib.import_module(f"ansible_collections.ascend.mindie.plugins.modules.{name}")
-    run_module(MODULES[0], namespace="none", state="absent", kubeconfig=os.devnull)
 
 
 def run(module: str, options: Mapping[str, Any], *, namespace: str, folder: str, trap: Trap | None = None) -> Ran:

@@ -16,11 +16,12 @@ from multiprocessing.pool import Pool
 from pathlib import Path
 
 from tests.cluster.kube_client import KubeClient
+from tests.support.modules import warm
 
-from .child import AFTER, BEFORE, Moment, Trap, warm
+from .child import AFTER, BEFORE, Moment, Trap
 from .lane import LABEL, MODES, NAMESPACES, Lane, Outcome, Unprepared
 from .picture import Picture
-from .verbs import VERBS, Verb, Wish
+from .verbs import MODULES, VERBS, Verb, Wish
 
 BY_NAME = {verb.name: verb for verb in VERBS}
 # Most of a point is waiting for a dead lock, so there are more lanes than processors.
@@ -86,7 +87,8 @@ class Lanes:
         self._pool: Pool | None = None
 
     def __enter__(self) -> Lanes:
-        warm()
+        for module in MODULES:
+            warm(module)
         context = multiprocessing.get_context("fork")
         number = context.Value("i", 0)
         self._pool = context.Pool(LANES, _be_lane, (self._kubeconfig, number, self._folder.name))

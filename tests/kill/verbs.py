@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .lane import Lane
 
+MODULES = ("motor_service", "motor_instance_scale", "motor_config_baseline")
 Task = tuple[str, dict[str, Any]]
 """A module and its options."""
 

@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import io
 import json
+import os
 from typing import Any
 
 from ansible.module_utils.common import warnings as module_warnings
@@ -31,3 +32,9 @@ def run_module(name: str, *, check_mode: bool = False, diff: bool = False, **opt
     if "warnings" in result:
         result["warnings"] = [found["event"]["msg"] if isinstance(found, dict) else found for found in result["warnings"]]
     return result
+
+
+def warm(name: str) -> None:
+    """Import all that a run of the module imports. Some of it only a run does: this one fails before it connects."""
+    importlib.import_module(f"ansible_collections.ascend.mindie.plugins.modules.{name}")
+    run_module("motor_service_info", namespace="none", kubeconfig=os.devnull)

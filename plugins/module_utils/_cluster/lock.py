@@ -195,8 +195,8 @@ def _held(lease: Mapping[str, Any], timeout: float) -> str:
     intent = intent_of(lease) or {}
     what = f"{intent.get('verb', 'an unknown change')} since {spec.get('acquireTime', 'an unknown time')}"
     return (
-        f"Cannot lock {metadata['namespace']}: Lease {LEASE_NAME} is held by {spec['holderIdentity']} for {what} "
-        f"(waited {timeout:g} s). Wait for that run to end, or raise lock_timeout."
+        f"Cannot change {metadata['namespace']}: it is locked by {spec['holderIdentity']} for {what} (Lease {LEASE_NAME}, "
+        f"waited {timeout:g} s). Wait for that run to end, or raise lock_timeout."
     )
 
 
