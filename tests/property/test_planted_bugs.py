@@ -1,0 +1,191 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each bug that plans must not have is planted once, and the property test has to find it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import (
+    choice,
+    counts,
+    deployments,
+    plan_deploy,
+    plan_scale,
+    readiness,
+    state,
+)
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan, Step, update
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import with_applied
+from tests.property import cases as generated
+from tests.property import runner
+from tests.property.cases import BACKENDS, Case, cases
+from tests.property.runner import Story
+
+EXAMPLES = 1500
+
+
+def found(backend: str) -> str:
+    """What the property test says of a planted bug ("" when it does not notice it)."""
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases(backend))
+    def holds(case: Case) -> None:
+        Story(case).play()
+
+    try:
+        holds()
+    except AssertionError as error:
+        return str(error) or "assertion failed"
+    return ""
+
+
+def replanned(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any, Plan], Plan]) -> None:
+    """Every plan of the verb scale is changed by `change(snapshot, plan)`."""
+    real = generated.plan_scale
+    monkeypatch.setattr(generated, "plan_scale", lambda snapshot, *args, **kwargs: change(snapshot, real(snapshot, *args, **kwargs)))
+
+
+def resteps(monkeypatch: pytest.MonkeyPatch, change: Callable[[list[Step]], list[Step]]) -> None:
+    """The steps that change counts are changed by `change`."""
+    real = counts.steps
+    monkeypatch.setattr(counts, "steps", lambda *args, **kwargs: tuple(change(list(real(*args, **kwargs)))))
+
+
+def record_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    def recorded(snapshot: Any, plan: Plan) -> Plan:
+        if not plan.record or not plan.steps:
+            return plan
+        done = with_applied(snapshot.config_map, plan.data or {}, plan.counts, at="", by="", run="early")
+        return replace(plan, steps=(Step("record", (update(done, "too early"),)), *plan.steps), record=False)
+
+    replanned(monkeypatch, recorded)
+
+
+def record_never(monkeypatch: pytest.MonkeyPatch) -> None:
+    replanned(monkeypatch, lambda dummy, plan: replace(plan, record=False))
+
+
+def interrupted_run_never_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_scale, "unfinished_verb", lambda snapshot: None)
+    monkeypatch.setattr(plan_deploy, "unfinished_verb", lambda snapshot: None)
+
+
+def grow_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    resteps(monkeypatch, lambda steps: steps[::-1])
+
+
+def grow_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    resteps(monkeypatch, lambda steps: [replace(step, until="") for step in steps])
+
+
+def stopping_instances_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    resteps(monkeypatch, lambda steps: [step for step in steps if step.writes])
+
+
+def pods_taken_for_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(runner.UNTIL, "gone", lambda snapshot, wanted: readiness.Verdict(True, ""))
+
+
+def unready_taken_for_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "settled", lambda snapshot, wanted: readiness.Verdict(True, ""))
+
+
+def index_reuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = counts.change
+
+    def change(*args: Any) -> counts.CountChange:
+        todo = real(*args)
+        return replace(todo, add={role: tuple(range(len(indexes))) for role, indexes in todo.add.items()})
+
+    monkeypatch.setattr(counts, "change", change)
+
+
+def lowest_index_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "_order", lambda chosen: lambda instance: (0, -instance.index))
+
+
+def protection_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = counts.victims
+    monkeypatch.setattr(counts, "victims", lambda found, role, surplus, chosen: real(found, role, surplus, replace(chosen, protect={})))
+
+
+def health_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = counts.victims
+    order = choice.HIGHEST_INDEX
+    monkeypatch.setattr(counts, "victims", lambda found, role, surplus, chosen: real(found, role, surplus, replace(chosen, order=order)))
+
+
+def owner_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state.count_owners, "find", lambda *args: {})
+
+
+def namesake_taken_for_an_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "is_engine", lambda deployment: True)
+
+
+def uid_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleting by name alone hits what somebody else has made under the same name meanwhile."""
+    real = deployments.delete
+    monkeypatch.setattr(deployments, "delete", lambda *args, **kwargs: replace(real(*args, **kwargs), preconditions={}))
+
+
+def more_than_counts_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = plan_scale.with_counts
+
+    class Compact:
+        def __init__(self, config: Any) -> None:
+            self.text = json.dumps(config.data)
+
+    monkeypatch.setattr(plan_scale, "with_counts", lambda config, wanted: Compact(real(config, wanted)))
+
+
+# What the property test says; which of these comes first depends on the case that it finds first.
+ROOM = "there is room for|pods are left|are still going|recorded too early"
+ENDLESS = "does not end|the record says otherwise|still refused after|the baseline says"
+SAYS = {
+    record_first: "recorded too early",
+    record_never: ENDLESS,
+    interrupted_run_never_recorded: ENDLESS,
+    grow_first: f"{ROOM}|though nobody else wrote",
+    grow_without_waiting: ROOM,
+    pods_taken_for_gone: ROOM,
+    unready_taken_for_settled: "recorded too early",
+    protection_ignored: "is protected",
+    owner_ignored: "an autoscaler owns|InvalidInput",
+    more_than_counts_written: "more than counts",
+}
+# Bugs that only this backend can have.
+ON_DEPLOYMENTS = {
+    stopping_instances_not_waited_for: ROOM,
+    index_reuse: "exists|pods are left",
+    lowest_index_goes: "goes, .* stays",
+    health_ignored: "goes, .* stays",
+    namesake_taken_for_an_instance: "is not an instance|exists|waits in vain",
+    uid_not_checked: "not bound",
+}
+PLANTED = [(bug, backend) for bug in SAYS for backend in BACKENDS] + [(bug, "deployments") for bug in ON_DEPLOYMENTS]
+
+
+@pytest.mark.parametrize(("bug", "backend"), PLANTED, ids=lambda value: getattr(value, "__name__", value))
+def test_the_property_test_finds(monkeypatch: pytest.MonkeyPatch, bug: Callable[[pytest.MonkeyPatch], None], backend: str) -> None:
+    bug(monkeypatch)
+    said = found(backend)
+    expected = {**SAYS, **ON_DEPLOYMENTS}[bug]
+    assert re.search(expected, said), f"{bug.__name__} goes unnoticed, or something else was found: {said!r}"
