@@ -126,18 +126,26 @@ class Service:
     """One service in one cluster: observes it and runs plans on it for a module."""
 
     def __init__(
-        self, module: Any, namespace: str, given: UserConfig | None = None, *, others: Iterable[str] = (), absent_ok: bool = False
+        self,
+        module: Any,
+        namespace: str,
+        given: UserConfig | None = None,
+        *,
+        others: Iterable[str] = (),
+        absent_ok: bool = False,
+        children: Callable[[Snapshot], bool] | None = None,
     ) -> None:
         self._module = module
         self._absent_ok = absent_ok
         self._given = given
         self._others = tuple(others)
+        self._children = children
         self.namespace = namespace
         self.api: Api = connect(module)
 
     def observe(self) -> Snapshot:
         """One snapshot, read as the live service (or else the given config) says it is built."""
-        return observe(self.api, self.namespace, self._understand, self._others)
+        return observe(self.api, self.namespace, self._understand, self._others, self._children)
 
     def _understand(self, config_map: Mapping[str, Any] | None) -> tuple[str, str]:
         read = readable_config if self._absent_ok else stored_config

@@ -12,6 +12,7 @@ from typing import Any
 
 from . import _entry, _inputs
 from ._motor.errors import InputError, Refused
+from ._motor.guard import unfinished_verb
 from ._motor.manifests import Rendered, render
 from ._motor.manifests.identity import service_id_of
 from ._motor.manifests.ports import choose_node_ports, exposed_services
@@ -40,7 +41,8 @@ class Deployment:
         self._node_ports = _node_ports(module.params["node_ports"])
         self._drafted = self._render(self._new_service_id, None if self._node_ports == "auto" else self._node_ports)
         namespace = _entry.namespace_of(module, self.config)
-        self.service = _entry.Service(module, namespace, self.config, others=_entry.OBJECT_KINDS)
+        self._allow_restart = bool(module.params["allow_restart"])
+        self.service = _entry.Service(module, namespace, self.config, others=_entry.OBJECT_KINDS, children=self._may_replace)
 
     def plan(self, snapshot: Snapshot) -> Plan:
         """The plan from a snapshot to the wanted service."""
@@ -48,8 +50,12 @@ class Deployment:
         namespace = self._missing_namespace() if stored is None else None
         service_id = service_id_of(snapshot.config_map) if snapshot.config_map else None
         rendered = self._render(service_id or self._new_service_id, self._ports(snapshot))
-        plan = plan_deploy(snapshot, self.config, rendered, stored, namespace, self._choice)
+        plan = plan_deploy(snapshot, self.config, rendered, stored, namespace, self._choice, allow_restart=self._allow_restart)
         return replace(plan, env_sha256=sha256(self._env.text) if self._env else None)
+
+    def _may_replace(self, snapshot: Snapshot) -> bool:
+        """Whether workloads may have to be replaced, which the Infer Operator never does by itself."""
+        return self._allow_restart or unfinished_verb(snapshot) is not None
 
     def _config(self, module: Any) -> UserConfig:
         config = _entry.given_config(module)

@@ -58,6 +58,16 @@ class Cluster:
         self.ca_file = self.directory / "ca.crt"
         self.kubeconfig = str(self.directory / "kubeconfig")
 
+    @classmethod
+    def attached(cls, kubeconfig: str | Path, directory: Path) -> Self:
+        """A cluster that another process runs, as its administrator's kubeconfig describes it; files are written to `directory`."""
+        config = yaml.safe_load(Path(kubeconfig).read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        found = cls(directory)
+        found.url, found._token, found.kubeconfig = cluster["server"], user["token"], str(kubeconfig)
+        found.ca_file.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
+        return found
+
     def __enter__(self) -> Self:
         try:
             self.up()
@@ -203,10 +213,10 @@ class Cluster:
         path.write_text(yaml.safe_dump(content))
         return str(path)
 
-    def behave(self, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
+    def behave(self, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> str:
         """Give pods with these labels, when they are created in the namespace, annotations of `stages`.
 
-        The API server itself does it (an admission policy), so that neither templates nor timing change.
+        The API server itself does it (an admission policy), so that neither templates nor timing change. Returns the policy's name.
         """
         name = f"behave-{secrets.token_hex(4)}"
         pairs = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in annotations.items())
@@ -227,17 +237,25 @@ class Cluster:
         base = "/apis/admissionregistration.k8s.io/v1"
         self._must("POST", f"{base}/mutatingadmissionpolicies", policy)
         self._must("POST", f"{base}/mutatingadmissionpolicybindings", {"metadata": {"name": name}, "spec": {"policyName": name}})
+        self._wait("the admission policy", lambda: annotations.items() <= self._annotated(namespace, labels).items(), 30)
+        return name
+
+    def stop_behaving(self, namespace: str, policy: str) -> None:
+        """New pods no longer get the annotations of a policy of `behave` (live ones keep theirs)."""
+        base = "/apis/admissionregistration.k8s.io/v1"
+        before = self._annotated(namespace, {})
+        for kind in ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies"):
+            self._must("DELETE", f"{base}/{kind}/{policy}")
+        self._wait("the end of the admission policy", lambda: self._annotated(namespace, {}) != before, 30)
+
+    def _annotated(self, namespace: str, labels: Mapping[str, str]) -> dict[str, str]:
+        """The annotations that a new pod with these labels gets."""
         probe = {
             "metadata": {"generateName": "probe-", "labels": dict(labels)},
             "spec": {"containers": [{"name": "probe", "image": "probe"}]},
         }
-
-        def works() -> bool:
-            made = self.request("POST", f"/api/v1/namespaces/{namespace}/pods?dryRun=All", probe)[1]
-            found = (made.get("metadata") or {}).get("annotations") or {}
-            return all(found.get(key) == value for key, value in annotations.items())
-
-        self._wait("the admission policy", works, 30)
+        made = self.request("POST", f"/api/v1/namespaces/{namespace}/pods?dryRun=All", probe)[1]
+        return dict((made.get("metadata") or {}).get("annotations") or {})
 
     def annotate_pod(self, namespace: str, name: str, annotations: Mapping[str, str | None]) -> None:
         """Change the behaviour of a live pod (None takes an annotation off)."""

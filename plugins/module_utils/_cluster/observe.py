@@ -15,14 +15,19 @@ from .._motor.state import ANY_BACKEND, Snapshot, doubtful_nodes
 from .api import Api, ApiError, ObjectList
 
 READERS = 8
+MADE_BY_OPERATOR = "infer.huawei.com/ascend-infer-operator=true"
 KEDA_GROUP = "keda.sh"
 
 # What tells how a service is made: (backend, base name of its instances), from `motor-config` or None.
 Understand: TypeAlias = "Callable[[Mapping[str, Any] | None], tuple[str, str]]"
 
 
-def observe(api: Api, namespace: str, understand: Understand, others: Iterable[str] = ()) -> Snapshot:
-    """Read what the service consists of. `others` names further kinds to list (Service, ServiceAccount, ClusterRole, ...)."""
+def observe(
+    api: Api, namespace: str, understand: Understand, others: Iterable[str] = (), children: Callable[[Snapshot], bool] | None = None
+) -> Snapshot:
+    """Read what the service consists of. `others` names further kinds to list (Service, ServiceAccount, ClusterRole, ...);
+    `children` decides on the first snapshot whether the workloads that the Infer Operator made have to be read, too.
+    """
     with ThreadPoolExecutor(READERS) as pool:
         config_map = pool.submit(api.get, "ConfigMap", namespace, CONFIG_MAP)
         lease = pool.submit(api.get, "Lease", namespace, LEASE)
@@ -43,7 +48,15 @@ def observe(api: Api, namespace: str, understand: Understand, others: Iterable[s
             others={(kind, item["metadata"]["name"]): item for kind, found in listed.items() for item in found.result().items},
             **_workload_fields(workloads),
         )
+    if children and snapshot.infer_service_set and children(snapshot):
+        snapshot = replace(snapshot, workloads=_children(api, namespace))
     return replace(snapshot, nodes=_nodes(api, doubtful_nodes(snapshot)))
+
+
+def _children(api: Api, namespace: str) -> tuple[Mapping[str, Any], ...]:
+    with ThreadPoolExecutor(2) as pool:
+        listed = [pool.submit(api.list_objects, kind, namespace, MADE_BY_OPERATOR) for kind in ("StatefulSet", "Deployment")]
+        return tuple(item for found in listed for item in found.result().items)
 
 
 def _nodes(api: Api, names: Collection[str]) -> dict[str, Mapping[str, Any] | None]:

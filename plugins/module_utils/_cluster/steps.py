@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from .._motor import readiness
-from .._motor.plan import GONE, NO_PODS, Plan, Step, Write
+from .._motor.generation import generation
+from .._motor.plan import ABSENT, GONE, KNOWN, NO_PODS, RUNNING, Plan, Step, Write
 from .._motor.record import with_applied
 from .._motor.state import Snapshot, deleted_workloads
 from .api import Api, Conflict
@@ -19,7 +20,7 @@ from .idle import until_idle
 from .waiting import Waiter
 
 WRITERS = 8
-_JUDGES: dict[str, readiness.Judge] = {GONE: readiness.gone, NO_PODS: readiness.no_pods}
+_JUDGES: dict[str, readiness.Judge] = {GONE: readiness.gone, NO_PODS: readiness.no_pods, KNOWN: readiness.known}
 
 
 class Execution:
@@ -48,8 +49,9 @@ class Execution:
             self._progress.step(step.title)
             if step.idle:
                 self.drained.extend(until_idle(self._api, self._plan.namespace, step.idle, self._check))
+            stale = self._stale(step)
             self.write(step)
-            self._await(step)
+            self._await(step, stale)
         if settles:
             self.place = f"at step {total - self._plan.record} of {total} (wait for the instances)"
             self._progress.step("wait for the instances")
@@ -93,24 +95,41 @@ class Execution:
             return self._api.patch(write.kind, write.namespace, write.name, write.body)
         return self._api.replace(write.body)
 
-    def _await(self, step: Step) -> None:
+    def _stale(self, step: Step) -> frozenset[str]:
+        """The pods (by uid) that go with the workloads that this step deletes."""
+        workloads = any(write.verb == "delete" and write.kind != "Pod" for write in step.writes)
+        pods = self._waiter.current(self._snapshot).pods if workloads else ()
+        return frozenset(pod["metadata"]["uid"] for pod in pods if any(subject.has(pod) for subject in step.subjects))
+
+    def _await(self, step: Step, stale: frozenset[str]) -> None:
         if not step.until or not (step.always or self._wait):
             return
-        stopping = [(found["kind"], found["metadata"]["name"]) for found in deleted_workloads(self._snapshot)]
-        for kind, name in stopping:  # they are not watched; their pods are
-            self._snapshot = self._snapshot.without(kind, name)
-        self._waiter.until(step.title, _JUDGES[step.until], self._snapshot, self._plan.counts)
-        for kind, name in stopping:
-            self._waiter.until_absent(step.title, kind, name)
+        stopping = deleted_workloads(self._snapshot)
+        for found in stopping:  # they are not watched; their pods are
+            self._snapshot = self._snapshot.without(found["kind"], found["metadata"]["name"])
+        if step.until == RUNNING:
+            about = [subject.name for subject in step.subjects]
+            self._waiter.until(step.title, readiness.present(step.subjects, stale), self._snapshot, self._plan.counts, about)
+        elif step.until != ABSENT:
+            self._waiter.until(step.title, _JUDGES[step.until], self._snapshot, self._plan.counts)
+        for found in stopping:
+            self._waiter.until_absent(step.title, found["kind"], found["metadata"]["name"], found["metadata"]["uid"])
         for write in step.writes:
             if write.propagation == "Foreground":
-                self._waiter.until_absent(step.title, write.kind, write.name)
+                self._waiter.until_absent(step.title, write.kind, write.name, write.preconditions["uid"])
 
     def _record(self, by: str, run: str) -> None:
         self._check()
         plan = self._plan
         updated = with_applied(
-            self._snapshot.config_map or {}, plan.data or {}, plan.counts, at=_now(), by=by, run=run, env_sha256=plan.env_sha256
+            self._snapshot.config_map or {},
+            plan.data or {},
+            plan.counts,
+            at=_now(),
+            by=by,
+            run=run,
+            env_sha256=plan.env_sha256,
+            generation=generation(plan.data or {}),
         )
         write = plan.recording()
         try:

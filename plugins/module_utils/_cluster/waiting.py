@@ -28,7 +28,7 @@ LONGEST_TICK = 0.5
 MOST_NAMED = 8
 INSTANCES_FAILED, WAIT_TIMEOUT = "InstancesFailed", "WaitTimeout"
 # What leaves is not asked how it is.
-_HEALTH_IS_NO_MATTER = (readiness.gone, readiness.no_pods)
+_HEALTH_IS_NO_MATTER = (readiness.gone, readiness.no_pods, readiness.known)
 
 
 class WaitFailed(MotorError):

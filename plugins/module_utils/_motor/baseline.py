@@ -83,6 +83,24 @@ def compare(old_data: Mapping[str, Any], new_data: Mapping[str, Any]) -> Changes
     return Changes(counts, **{name: tuple(sorted(paths)) for name, paths in classes.items()})
 
 
+def read_at_start(data: Any, path: Path = ()) -> Any:
+    """What of a decoded user config pods read only when they start, in a form that is equal for configs that `compare` finds equal."""
+    if isinstance(data, dict):
+        kept = {key: read_at_start(value, (*path, key)) for key, value in data.items() if not _read_again((*path, key), value)}
+        return {key: value for key, value in kept.items() if not _is_empty(value)}
+    if isinstance(data, list):
+        return [read_at_start(value, (*path, index)) for index, value in enumerate(data)]
+    return int(data) if isinstance(data, float) and data.is_integer() else data
+
+
+def _read_again(path: Path, value: Any) -> bool:
+    """Whether a difference of this value needs no new pods; the default deploy mode is as good as none."""
+    nested = isinstance(value, (dict, list)) and not _is_empty(value)
+    if path == _DEPLOY_MODE:
+        return value in (None, DEFAULT_DEPLOY_MODE)
+    return path in _COUNT_PATHS or (dotted(path) in UPDATABLE and not nested)
+
+
 def _class(path: Path, old_data: Mapping[str, Any], new_data: Mapping[str, Any]) -> str:
     if path in _COUNT_PATHS or path in (_JOB_ID, _DEPLOY_MODE) or _renames(path, old_data, new_data):
         return "not_allowed"

@@ -5,16 +5,21 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from .choice import Removal
+from .compare import differences
 from .errors import Refused
 from .instances import INFER_SERVICE_SET_NAME
 from .plan import Write
 from .state import INFER_LABEL, Snapshot, infer_roles, instance_set_of
 
+# What the operator adds to pod templates on its own.
+_OPERATOR_KEYS = (INFER_LABEL, "fault-scheduling", "inferserviceid", "scheduling.k8s.io/group-name")
+_OPERATOR_ENVIRONMENT = ("INSTANCE_INDEX", "INSTANCE_ROLE", "INFER_SERVICE_INDEX", "INFER_SERVICE_NAME")
 GANG_LABEL = f"{INFER_LABEL}gang-schedule"
 
 
@@ -39,6 +44,38 @@ def grow(snapshot: Snapshot, wanted: Mapping[str, int], removed: Mapping[str, tu
                 paths=(role,),
             )
     return _patch(snapshot, {role: (current[role] - len(removed.get(role, ())), count) for role, count in wanted.items()})
+
+
+def child(role: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
+    """The workload that the operator would make now in place of a live one, as far as it matters to the pods.
+
+    The operator adds labels, annotations and environment variables of its own to the pod template; they are taken over.
+    """
+    wanted: dict[str, Any] = copy.deepcopy({"replicas": role["spec"].get("replicas", 1), "template": role["spec"]["template"]})
+    theirs = live["spec"]["template"]
+    for field in ("labels", "annotations"):
+        added = {key: value for key, value in (theirs["metadata"].get(field) or {}).items() if key.startswith(_OPERATOR_KEYS)}
+        wanted["template"]["metadata"][field] = {**(wanted["template"]["metadata"].get(field) or {}), **added}
+    environment = {item["name"]: item.get("env") or () for item in theirs["spec"]["containers"]}
+    for container in wanted["template"]["spec"]["containers"]:
+        added_env = [item for item in environment.get(container["name"], ()) if item["name"] in _OPERATOR_ENVIRONMENT]
+        container["env"] = [*(container.get("env") or ()), *added_env]
+    metadata = {key: live["metadata"][key] for key in ("name", "namespace", "labels")}
+    return {"apiVersion": "apps/v1", "kind": live["kind"], "metadata": metadata, "spec": {**wanted, "selector": live["spec"]["selector"]}}
+
+
+def unknown(snapshot: Snapshot) -> str:
+    """Why the operator does not yet make workloads as the set says, or "". It makes them from the InstanceSets."""
+    by_role = {(item["metadata"].get("labels") or {}).get(f"{INFER_LABEL}instanceset-name"): item for item in snapshot.instance_sets}
+    for role in infer_roles(snapshot):
+        item = by_role.get(role["name"])
+        if item is None:
+            return f"InstanceSet of {role['name']} does not exist yet"
+        wanted = {key: value for key, value in role.items() if key != "replicas"}
+        observed = (item.get("status") or {}).get("observedGeneration")
+        if differences(wanted, item["spec"]) or observed != item["metadata"].get("generation"):
+            return f"InstanceSet {item['metadata']['name']} is not yet as the set says"
+    return ""
 
 
 def counts(snapshot: Snapshot) -> dict[str, int]:

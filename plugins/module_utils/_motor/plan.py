@@ -12,7 +12,7 @@ from typing import Any
 from .choice import Removal
 from .idle import IdleWait
 
-GONE, NO_PODS = "gone", "no_pods"
+GONE, NO_PODS, ABSENT, KNOWN, RUNNING = "gone", "no_pods", "absent", "known", "running"
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,30 @@ class Write:
 
 
 @dataclass(frozen=True)
+class Subject:
+    """Pods with certain labels, of which `ready` have to be Ready and `started` have to have started.
+
+    None may be left of the pod template hash `old` (`but_ready`: Ready ones may).
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    ready: int = 0
+    started: int = 0
+    old: str = ""
+    but_ready: bool = False
+
+    def has(self, pod: Mapping[str, Any]) -> bool:
+        """True for a pod that has these labels."""
+        found = pod["metadata"].get("labels") or {}
+        return all(found.get(key) == value for key, value in self.labels.items())
+
+
+@dataclass(frozen=True)
 class Step:
     """Writes that do not depend on each other. `until` is what must be seen before the next step: `gone` (no
-    pod of a surplus instance is left), `no_pods` (no pod of the service is left) or nothing.
+    pod of a surplus instance is left), `no_pods` (no pod of the service is left), `absent` (what was deleted in the foreground
+    is gone), `known` (the Infer Operator works by what its set says now), `running` (the new pods of the `subjects` run) or nothing.
 
     `always` says that this wait happens even when the user does not want to wait (NPUs must be free before growing).
     `idle` is waited for before the writes.
@@ -52,6 +73,7 @@ class Step:
     writes: tuple[Write, ...] = ()
     until: str = ""
     always: bool = False
+    subjects: tuple[Subject, ...] = ()
     idle: IdleWait | None = None
 
 

@@ -52,17 +52,22 @@ def refuse_counts(snapshot: Snapshot, changes: baseline.Changes) -> None:
 
 def refuse_restart(snapshot: Snapshot, changes: baseline.Changes) -> None:
     """Keys outside the white list need new pods, or another service."""
+    refuse_not_allowed(snapshot, changes)
+    if changes.restart:
+        raise Refused(
+            f"Cannot update {', '.join(changes.restart)} of the live service {snapshot.namespace}: pods read it only when they start. "
+            "Deploy the service with it (motor_service) and allow_restart: true, which replaces its instances one after the other, or undo this change.",
+            reason="RestartNeeded",
+            paths=changes.restart,
+        )
+
+
+def refuse_not_allowed(snapshot: Snapshot, changes: baseline.Changes) -> None:
+    """What makes another service cannot be changed on a live one."""
     if changes.not_allowed:
         raise Refused(
             f"Cannot change {', '.join(changes.not_allowed)} of the live service {snapshot.namespace}: "
             "this makes another service of it. Remove the service and deploy it anew.",
             reason="NotAllowed",
             paths=changes.not_allowed,
-        )
-    if changes.restart:
-        raise Refused(
-            f"Cannot update {', '.join(changes.restart)} of the live service {snapshot.namespace}: pods read it only when they start. "
-            "Undo this change, or remove the service and deploy it anew.",
-            reason="RestartNeeded",
-            paths=changes.restart,
         )

@@ -1,34 +1,29 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verb `deploy`: bring a service into being, or converge a live one without restarting a pod."""
+"""The verb `deploy`: bring a service into being, or converge a live one; pods are restarted only when that is allowed."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import baseline, counts, owners
+from . import baseline, counts, generation, replace
 from .choice import Choice
-from .compare import differences, merged
+from .converge import OTHER_START, WORKLOADS, Convergence, Outdated, converge, is_going, live_objects, marked
 from .errors import InputError, Refused
 from .guard import unfinished_verb
-from .instances import ENGINE_ROLES
 from .manifests import Rendered
-from .manifests.identity import keep_identity
-from .ownership import is_ours
-from .plan import GONE, Plan, Step, Write, create, delete, update
-from .plan_config import refuse_restart
-from .record import USER_CONFIG_KEY, with_data
-from .state import Snapshot, is_deleted, service_state
+from .plan import GONE, Plan, Step, Subject, Write, create, update
+from .plan_config import refuse_not_allowed, refuse_restart
+from .record import USER_CONFIG_KEY, applied_of, with_data
+from .state import ServiceState, Snapshot, service_state
 from .user_config import UserConfig
 
 VERB = "deploy"
-_WORKLOADS = frozenset({"Deployment", "InferServiceSet"})
-_REFERRING = _WORKLOADS | {"ClusterRoleBinding"}
-# Claims hold data: they are created, never pruned.
-_KEPT = frozenset({"PersistentVolumeClaim"})
+_REFERRING = WORKLOADS | {"ClusterRoleBinding"}
+_WHY_NEW_SET = "new pods are to differ; the operator never changes the ones that run"
+_WHY_RECORD = "record that the service is as its configuration says"
 
 
 def plan_deploy(
@@ -38,27 +33,38 @@ def plan_deploy(
     stored: UserConfig | None,
     namespace: Mapping[str, Any] | None = None,
     choice: Choice | None = None,
+    *,
+    allow_restart: bool = False,
 ) -> Plan:
     """Plan the service that `config` describes. `rendered` may be None for a live service (its scripts and objects stay);
     `namespace` is a Namespace to create first; `choice` says which instances may go. An autoscaler's count stays as it is.
+
+    A service that was never reached in full may be restarted without asking: nobody relies on it yet.
     """
     if choice:
         choice.require_known(tuple(config.counts))
     if stored is None:
         return _fresh(snapshot, config, _needed(snapshot, rendered), namespace)
     changes = baseline.compare(stored.data, config.data)
-    refuse_restart(snapshot, changes)
+    refuse_not_allowed(snapshot, changes)
+    restart = allow_restart or _never_reached(snapshot)
+    if not restart:
+        refuse_restart(snapshot, changes)
+    data, early = _data(snapshot, config, rendered, changes)
+    value = generation.generation(data)
+    found = converge(snapshot, rendered, value) if rendered else Convergence()
+    outdated = _outdated(snapshot, found, value)
+    _refuse_old(snapshot, rendered, value)
+    if not restart:
+        _refuse_objects(snapshot, _reasons(snapshot, data, (*found.outdated, *outdated)))
     state = service_state(snapshot)
     wanted, notices = counts.keep_owned(state, _engine_counts(config))
-    data = _data(snapshot, config, rendered, changed=bool(changes.counts or changes.updatable))
-    updates = _converge(snapshot, rendered) if rendered else ()
-    steps: list[Step] = []
-    if changes.updatable:
-        steps.append(Step("update motor-config", (_config_write(snapshot, data, f"update {', '.join(changes.updatable)}"),)))
-    steps.extend(_object_steps(snapshot, updates))
-    if not _creates_set(updates):
-        templates = {(role, index): obj for role, index, obj in rendered.instances} if rendered else {}
-        steps.extend(counts.steps(snapshot, state, wanted, templates, choice))
+    steps = [
+        *([Step("update motor-config", (_config_write(snapshot, data, early),))] if early else []),
+        *_object_steps(snapshot, (*found.writes, *found.prune)),
+        *([Step("change the InferServiceSet", (update(found.new_set, _WHY_NEW_SET),))] if found.new_set else []),
+        *_instance_steps(snapshot, state, wanted, _marked_templates(rendered, value), choice, outdated, value, found),
+    ]
     unfinished = unfinished_verb(snapshot) is not None
     return Plan(
         verb=VERB,
@@ -68,10 +74,85 @@ def plan_deploy(
         counts_before=state.counts(),
         data=data,
         record=any(step.writes for step in steps) or unfinished or data != (snapshot.config_map or {}).get("data"),
-        why_record="record that the service is as its configuration says",
+        why_record=_WHY_RECORD,
         settles=not (steps and counts.only_shrink(steps)) or unfinished,
         notices=notices,
     )
+
+
+def _fresh(snapshot: Snapshot, config: UserConfig, rendered: Rendered, namespace: Mapping[str, Any] | None) -> Plan:
+    steps = [Step("create the namespace", (create(namespace, "the namespace is missing"),))] if namespace else []
+    data = dict(rendered.config_map["data"])
+    value = generation.generation(data)
+    steps.append(Step("write motor-config", (create(with_data(rendered.config_map, data), "pods read it when they start"),)))
+    found = converge(snapshot, rendered, value)
+    steps.extend(_object_steps(snapshot, (*found.writes, *found.prune)))
+    state = service_state(snapshot)
+    steps.extend(_instance_steps(snapshot, state, _engine_counts(config), _marked_templates(rendered, value), None, (), value, found))
+    return Plan(
+        verb=VERB,
+        namespace=snapshot.namespace,
+        steps=tuple(steps),
+        counts=_engine_counts(config),
+        data=data,
+        record=True,
+        why_record=_WHY_RECORD,
+    )
+
+
+def _instance_steps(
+    snapshot: Snapshot,
+    state: ServiceState,
+    wanted: Mapping[str, int],
+    templates: counts.Templates,
+    choice: Choice | None,
+    outdated: Sequence[Outdated],
+    value: str,
+    found: Convergence,
+) -> list[Step]:
+    """Shrink, grow, then replace what is outdated of what stays."""
+    if _creates_set(found.writes):
+        return []
+    steps = list(counts.steps(snapshot, state, wanted, templates, choice))
+    writes = [write for step in steps for write in step.writes]
+    gone = {removal.name for write in writes for removal in write.removed}
+    staying = [item for item in outdated if item.name not in gone]
+    created = [replace.subject(write.body) for write in writes if write.verb == "create"]
+    steps.extend(replace.steps(snapshot, staying, [*created, *_starting(snapshot, staying, gone)], value))
+    if unfinished_verb(snapshot):
+        steps.extend(replace.unfinished_rollouts(snapshot, _deployments(snapshot, staying, gone)))
+    return steps
+
+
+def _starting(snapshot: Snapshot, outdated: Sequence[Outdated], gone: set[str]) -> list[Subject]:
+    """Workloads that are as wanted and do not run yet: what an interrupted run has replaced last."""
+    return [replace.subject(live) for live in _others(snapshot, outdated, gone) if replace.is_new(snapshot, live)]
+
+
+def _deployments(snapshot: Snapshot, outdated: Sequence[Outdated], gone: set[str]) -> list[Mapping[str, Any]]:
+    return [live for live in _others(snapshot, outdated, gone) if live["kind"] == "Deployment"]
+
+
+def _others(snapshot: Snapshot, outdated: Sequence[Outdated], gone: set[str]) -> list[Mapping[str, Any]]:
+    left_out = gone | {item.name for item in outdated}
+    return [
+        live for live in (*snapshot.deployments, *snapshot.workloads) if live["metadata"]["name"] not in left_out and not is_going(live)
+    ]
+
+
+def _outdated(snapshot: Snapshot, found: Convergence, value: str) -> tuple[Outdated, ...]:
+    if snapshot.backend == "infer_service_set":
+        return replace.outdated_children(snapshot, found.new_set or snapshot.infer_service_set, value)
+    return found.outdated
+
+
+def _marked_templates(rendered: Rendered | None, value: str) -> counts.Templates:
+    return {(role, index): marked(obj, value) for role, index, obj in rendered.instances} if rendered else {}
+
+
+def _never_reached(snapshot: Snapshot) -> bool:
+    """Our own service whose first deployment has never ended."""
+    return unfinished_verb(snapshot) == VERB and applied_of(snapshot.config_map) is None
 
 
 def _needed(snapshot: Snapshot, rendered: Rendered | None) -> Rendered:
@@ -80,31 +161,11 @@ def _needed(snapshot: Snapshot, rendered: Rendered | None) -> Rendered:
     return rendered
 
 
-def _fresh(snapshot: Snapshot, config: UserConfig, rendered: Rendered, namespace: Mapping[str, Any] | None) -> Plan:
-    steps = [Step("create the namespace", (create(namespace, "the namespace is missing"),))] if namespace else []
-    config_map = with_data(rendered.config_map, rendered.config_map["data"])
-    steps.append(Step("write motor-config", (create(config_map, "pods read it when they start"),)))
-    updates = _converge(snapshot, rendered)
-    steps.extend(_object_steps(snapshot, updates))
-    if not _creates_set(updates):
-        templates = {(role, index): obj for role, index, obj in rendered.instances}
-        steps.extend(counts.steps(snapshot, service_state(snapshot), _engine_counts(config), templates))
-    return Plan(
-        verb=VERB,
-        namespace=snapshot.namespace,
-        steps=tuple(steps),
-        counts=_engine_counts(config),
-        data=dict(rendered.config_map["data"]),
-        record=True,
-        why_record="record that the service is as its configuration says",
-    )
-
-
 def _object_steps(snapshot: Snapshot, writes: tuple[Write, ...]) -> list[Step]:
     """What pods and bindings refer to comes first: the server lets only an administrator bind a role that is not there yet.
     A workload that is still being deleted, and pods that an InferServiceSet has left, are waited for before it is created anew.
     """
-    going = {(obj["kind"], obj["metadata"]["name"]) for obj in _live_objects(snapshot) if _is_going(obj)}
+    going = {(obj["kind"], obj["metadata"]["name"]) for obj in live_objects(snapshot) if is_going(obj)}
     waits = [Step("wait for workloads that are being deleted", until=GONE, always=True)]
     first = tuple(write for write in writes if write.kind not in _REFERRING)
     then = tuple(write for write in writes if write.kind in _REFERRING)
@@ -118,93 +179,55 @@ def _engine_counts(config: UserConfig) -> dict[str, int]:
     return {} if config.deploy_mode == "single_container" else dict(config.counts)
 
 
-def _data(snapshot: Snapshot, config: UserConfig, rendered: Rendered | None, *, changed: bool) -> dict[str, str]:
-    """What `motor-config` will hold. Scripts that differ would need new pods."""
+def _data(snapshot: Snapshot, config: UserConfig, rendered: Rendered | None, changes: baseline.Changes) -> tuple[dict[str, str], str]:
+    """What `motor-config` will hold, and why it has to be written before anything else ("" when it need not be)."""
     live = dict((snapshot.config_map or {}).get("data") or {})
-    if rendered:
-        wanted = dict(rendered.config_map["data"])
-        scripts = sorted(key for key in {*live, *wanted} - {USER_CONFIG_KEY} if live.get(key) != wanted.get(key))
-        if scripts:
-            _refuse_objects(snapshot, [f"ConfigMap motor-config: data[{key}]" for key in scripts])
-    if changed:
-        live[USER_CONFIG_KEY] = config.text
-    return live
+    data = {**(dict(rendered.config_map["data"]) if rendered else live), USER_CONFIG_KEY: live.get(USER_CONFIG_KEY, "")}
+    if changes:
+        data[USER_CONFIG_KEY] = config.text
+    paths = [*changes.updatable, *changes.restart, *_scripts(snapshot, data)]
+    return data, f"update {', '.join(paths)}" if paths else ""
+
+
+def _scripts(snapshot: Snapshot, data: Mapping[str, str]) -> list[str]:
+    """Scripts that differ: pods run them only when they start."""
+    live = (snapshot.config_map or {}).get("data") or {}
+    names = sorted(key for key in {*live, *data} - {USER_CONFIG_KEY} if live.get(key) != data.get(key))
+    return [f"ConfigMap motor-config: data[{name}]" for name in names]
 
 
 def _config_write(snapshot: Snapshot, data: Mapping[str, str], why: str) -> Write:
     return update(with_data(snapshot.config_map or {}, data), why)
 
 
-def _converge(snapshot: Snapshot, rendered: Rendered) -> tuple[Write, ...]:
-    """Create what is missing, update what differs without a restart, prune what is no longer wanted."""
-    live = {(obj["kind"], obj["metadata"]["name"]): obj for obj in _live_objects(snapshot) if not _is_going(obj)}
-    writes: list[Write] = []
-    restarts: list[str] = []
-    for obj in [*rendered.objects, *(obj for _role, _index, obj in rendered.instances)]:
-        key = (obj["kind"], obj["metadata"]["name"])
-        found = live.get(key)
-        if found is None:
-            writes.extend([create(obj, "it is missing")] if obj in rendered.objects else [])
-            continue
-        wanted = keep_identity(_with_live_counts(snapshot, obj, found), found)
-        paths = differences(wanted, found)
-        restarts.extend(f"{key[0]} {key[1]}: {path}" for path in paths if _restarts(key[0], path))
-        if paths:
-            writes.append(update(merged(wanted, found), f"{', '.join(paths)} differs"))
-    if restarts:
-        _refuse_objects(snapshot, restarts)
-    return (*writes, *_prune(snapshot, rendered))
+def _reasons(snapshot: Snapshot, data: Mapping[str, str], outdated: Sequence[Outdated]) -> list[str]:
+    """What takes a restart, each once; scripts that differ say why every workload has another start."""
+    scripts = _scripts(snapshot, data)
+    paths = [(item, path) for item in outdated for path in item.paths if not (scripts and path == OTHER_START)]
+    return list(dict.fromkeys([*scripts, *(f"{item.live['kind']} {item.name}: {path}" for item, path in paths)]))
 
 
-def _refuse_objects(snapshot: Snapshot, paths: list[str]) -> None:
+def _refuse_old(snapshot: Snapshot, rendered: Rendered | None, value: str) -> None:
+    """Without a release there is nothing to make new workloads from."""
+    unmarked = generation.of_baseline(snapshot.config_map)
+    old = [obj for obj in (*snapshot.deployments, *snapshot.workloads) if generation.is_other(obj["metadata"], unmarked, value)]
+    if rendered is None and old:
+        raise InputError(
+            f"release is needed: instances of {snapshot.namespace} have to be replaced, and are made from its templates",
+            source="release",
+            path="release",
+        )
+
+
+def _refuse_objects(snapshot: Snapshot, paths: Sequence[str]) -> None:
+    if not paths:
+        return
     raise Refused(
         f"Cannot converge the live service {snapshot.namespace} without restarting pods: {'; '.join(paths)}. "
-        "Undo this change of config, env or release, or remove the service and deploy it anew.",
+        "Set allow_restart: true to replace its instances one after the other, or undo this change of config, env or release.",
         reason="RestartNeeded",
         paths=tuple(paths),
     )
-
-
-def _restarts(kind: str, path: str) -> bool:
-    """True when this field reaches running pods only through a restart."""
-    return kind in _WORKLOADS and path.startswith("spec")
-
-
-def _with_live_counts(snapshot: Snapshot, obj: Mapping[str, Any], live: Mapping[str, Any]) -> Mapping[str, Any]:
-    """With the live counts where they are not this step's: those of engine roles of an InferServiceSet change by their own
-    steps, and the pods of a Deployment that has an autoscaler are the autoscaler's.
-    """
-    if obj["kind"] == "Deployment" and owners.scaled(snapshot.autoscalers, "Deployment", obj["metadata"]["name"]):
-        return {**obj, "spec": {**obj["spec"], "replicas": live["spec"].get("replicas", 1)}}
-    if obj["kind"] != "InferServiceSet":
-        return obj
-    current = {role["name"]: role.get("replicas") for role in live["spec"]["template"]["roles"]}
-    wanted: dict[str, Any] = copy.deepcopy(dict(obj))
-    for role in wanted["spec"]["template"]["roles"]:
-        if role["name"] in ENGINE_ROLES and role["name"] in current:
-            role["replicas"] = current[role["name"]]
-    return wanted
-
-
-def _prune(snapshot: Snapshot, rendered: Rendered) -> tuple[Write, ...]:
-    wanted = {(obj["kind"], obj["metadata"]["name"]) for obj in rendered.objects}
-    engines = {instance.name for instance in service_state(snapshot).instances}
-    gone = []
-    for obj in _live_objects(snapshot):
-        key = (obj["kind"], obj["metadata"]["name"])
-        if is_ours(obj) and key not in wanted and key[0] not in _KEPT and not (key[0] == "Deployment" and key[1] in engines):
-            gone.append(delete(key[0], obj, "it is no longer wanted"))
-    return tuple(gone)
-
-
-def _live_objects(snapshot: Snapshot) -> list[Any]:
-    found = [*snapshot.deployments, *snapshot.others.values()]
-    return [*found, snapshot.infer_service_set] if snapshot.infer_service_set else found
-
-
-def _is_going(obj: Mapping[str, Any]) -> bool:
-    """True for a workload that was deleted and is there until its pods are gone."""
-    return obj["kind"] in _WORKLOADS and is_deleted(obj)
 
 
 def _creates_set(writes: tuple[Write, ...]) -> bool:

@@ -58,6 +58,16 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
     return condition is not None and condition.get("status") == "True"
 
 
+def has_started(pod: Mapping[str, Any]) -> bool:
+    """True when its containers run, ready or not."""
+    return (pod.get("status") or {}).get("phase") == "Running"
+
+
+def template_hash(pod: Mapping[str, Any]) -> str:
+    """Which pod template of its Deployment it was made from."""
+    return str((pod["metadata"].get("labels") or {}).get("pod-template-hash", ""))
+
+
 def ready_since(pod: Mapping[str, Any]) -> str:
     """When readiness last changed (RFC 3339), or the pod's creation."""
     condition = _condition(pod, "Ready") or {}

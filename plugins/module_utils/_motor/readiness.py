@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from . import infer_service_set
+from . import pods as pod_facts
+from .plan import Subject
 from .state import ServiceState, Snapshot, service_pods, service_state
 
 
@@ -36,6 +38,37 @@ def gone(snapshot: Snapshot, wanted: Mapping[str, int]) -> Verdict:
         reason = infer_service_set.unreduced(snapshot, _without_owned(state, wanted))
         problems.extend([reason] if reason else [])
     return Verdict(not problems, "; ".join(problems))
+
+
+def present(subjects: Sequence[Subject], stale: Collection[str]) -> Judge:
+    """A judge: of each subject enough new pods run, and none of the old ones (`stale`: their uids) is left."""
+
+    def judge(snapshot: Snapshot, wanted: Mapping[str, int]) -> Verdict:
+        problems = [problem for subject in subjects for problem in _missing(subject, snapshot, stale)]
+        return Verdict(not problems, "; ".join(problems))
+
+    return judge
+
+
+def _missing(subject: Subject, snapshot: Snapshot, stale: Collection[str]) -> list[str]:
+    pods = [pod for pod in snapshot.pods if subject.has(pod)]
+    old = [pod for pod in pods if pod["metadata"].get("uid") in stale or (subject.old and pod_facts.template_hash(pod) == subject.old)]
+    new = [pod for pod in pods if pod not in old and not pod_facts.is_leaving(pod)]
+    left = [pod for pod in old if not (subject.but_ready and pod_facts.is_ready(pod))]
+    ready = sum(pod_facts.is_ready(pod) for pod in new)
+    troubles = [trouble.reason for trouble in map(pod_facts.trouble, new) if trouble]
+    problems = [f"{len(left)} old pods of {subject.name} left"] if left else []
+    if ready < subject.ready:
+        problems.append(f"{subject.name}: {troubles[0] if troubles else f'{ready} of {subject.ready} pods ready'}")
+    elif sum(pod_facts.has_started(pod) for pod in new) < subject.started:
+        problems.append(f"{subject.name}: {troubles[0] if troubles else 'the new pod has not started'}")
+    return problems
+
+
+def known(snapshot: Snapshot, wanted: Mapping[str, int]) -> Verdict:
+    """The Infer Operator works by what its set says now."""
+    reason = infer_service_set.unknown(snapshot)
+    return Verdict(not reason, reason)
 
 
 def no_pods(snapshot: Snapshot, wanted: Mapping[str, int]) -> Verdict:

@@ -72,6 +72,7 @@ def with_applied(
     by: str,
     run: str,
     env_sha256: str | None = None,
+    generation: str = "",
 ) -> dict[str, Any]:
     """`config_map` with `data` and the record that this is what the service has reached. For one compare-and-swap PUT."""
     old = applied_of(config_map) or {}
@@ -80,7 +81,7 @@ def with_applied(
     if env:
         digests["env"] = env
     record = {"sha256": digests, "counts": dict(counts), "revision": int(old.get("revision") or 0) + 1}
-    record.update(at=at, by=by, run=run)
+    record.update(at=at, by=by, run=run, generation=generation)
     updated = with_data(config_map, data)
     updated["metadata"].setdefault("annotations", {})[APPLIED_ANNOTATION] = json.dumps(record, sort_keys=True)
     return updated

@@ -28,7 +28,9 @@ NAME_PREFIX = "mindie-motor-"
 class Snapshot:
     """Plain objects as the API server holds them, read at one moment. `None` for a kind that the server does not know.
 
-    `nodes` has only those that pods which are not Ready run on; the value is None for one that is gone.
+    `nodes` has only those that pods which are not Ready run on; the value is None for one that is gone. `revision` is the
+    history of the last record, read only when no live instance is left to copy. `workloads` are those
+    that the Infer Operator made; they are read only when some may have to be replaced.
     """
 
     namespace: str
@@ -45,6 +47,8 @@ class Snapshot:
     pods_version: str = ""
     instance_sets_version: str = ""
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
+    revision: Object | None = None
+    workloads: tuple[Object, ...] = ()
 
     def with_object(self, obj: Object) -> Snapshot:
         """The snapshot after the server has stored `obj`."""
@@ -62,6 +66,9 @@ class Snapshot:
         """The snapshot after the server has deleted an object."""
         if kind == "ConfigMap":
             return replace(self, config_map=None)
+        kept = tuple(found for found in self.workloads if (found["kind"], found["metadata"]["name"]) != (kind, name))
+        if len(kept) < len(self.workloads):
+            return replace(self, workloads=kept)
         if kind == "InferServiceSet":
             return replace(self, infer_service_set=None)
         if kind == "Deployment":

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import json_reader, record
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.converge import marked
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError, Refused
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.generation import generation
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import Rendered
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import metadata_labels
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
@@ -104,8 +106,9 @@ def test_a_new_service_creates_decode_before_prefill_as_rendered(shape: str) -> 
     found = releases.rendered(config, shape)
     plan = plan_deploy(empty(config), config, found, None)
     assert titles(plan)[3:] == ["create decode instances", "create prefill instances"]
+    value = generation(found.config_map["data"])
     created = {write.name: write.body for step in plan.steps[3:] for write in step.writes}
-    assert created == {obj["metadata"]["name"]: obj for _role, _index, obj in found.instances}
+    assert created == {obj["metadata"]["name"]: marked(obj, value) for _role, _index, obj in found.instances}
 
 
 def test_a_new_infer_service_set_has_its_counts_from_the_start() -> None:
@@ -223,7 +226,9 @@ def test_instances_of_a_role_that_has_none_left_come_from_the_release() -> None:
     config, found, shot = service()
     shot = shot.without("Deployment", "vllm-p0").without("Deployment", "vllm-p1")
     (step,) = plan_deploy(shot, config, found, config).steps
-    assert [write.body for write in step.writes] == [obj for role, _index, obj in found.instances if role == "prefill"]
+    assert [write.body for write in step.writes] == [
+        marked(obj, generation(found.config_map["data"])) for role, _index, obj in found.instances if role == "prefill"
+    ]
     with pytest.raises(Refused) as refused:
         plan_deploy(shot, config, None, config)
     assert refused.value.reason == "NoSibling" and refused.value.paths == ("prefill",)
