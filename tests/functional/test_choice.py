@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tests.cluster.kube_client import wait_for
 from tests.functional.conftest import Driver
 from tests.functional.test_modules import succeeded
+from tests.functional.test_roles import ansible_playbook, holds, play
 
 
 def removed(result: dict[str, Any]) -> list[tuple[str, int, str, str]]:
@@ -168,3 +170,19 @@ def test_deploying_with_a_lower_count_honours_the_choice_too(on_deployments: Dri
     deployed(driver, 3)
     result = driver.deploy(driver.with_config("motor_deploy_config", "p_instances_num", value=2), protect={"prefill": [2]})
     assert [row[2] for row in removed(result)] == ["vllm-p1"]
+
+
+def test_the_role_passes_on_what_may_go(on_deployments: Driver, tmp_path: Path) -> None:
+    driver = on_deployments
+    deployed(driver, 3)
+    variables = {
+        "mindie_namespace": driver.namespace,
+        "mindie_instances": {"prefill": 2, "decode": 1},
+        "mindie_order": "unhealthy_first",
+        "mindie_protect": {"prefill": [2]},
+        "mindie_wait_idle": {"timeout": 1, "on_timeout": "continue"},
+        "mindie_kubeconfig": driver.proxy.kubeconfig,
+    }
+    seen = holds("motor_scale_result.removed | map(attribute='name') | list == ['vllm-p1']", "motor_scale_result.drained | length == 1")
+    done = ansible_playbook(tmp_path, play(["motor_scale"], variables, seen))
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import readiness
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import MotorError
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import GONE, NO_PODS, Step, Write
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import GONE, NO_PODS, REDUCED, Step, Write
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import INTENT_ANNOTATION, with_applied
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
 from tests.property import cases, facts
@@ -28,7 +28,7 @@ PATIENCE = 12
 # Runs after the last thing that happened.
 ENOUGH = 4
 
-UNTIL = {GONE: readiness.gone, NO_PODS: readiness.no_pods}
+UNTIL = {GONE: readiness.gone, REDUCED: readiness.reduced, NO_PODS: readiness.no_pods}
 _COUNT = re.compile(r'("(?:p_instances_num|d_instances_num|hybrid_instances_num)": *)\d+')
 
 

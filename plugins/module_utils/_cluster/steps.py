@@ -12,7 +12,7 @@ from typing import Any
 
 from .._motor import readiness
 from .._motor.generation import generation
-from .._motor.plan import ABSENT, GONE, KNOWN, NO_PODS, RUNNING, Plan, Step, Write
+from .._motor.plan import ABSENT, GONE, KNOWN, NO_PODS, REDUCED, RUNNING, Plan, Step, Write
 from .._motor.record import with_applied
 from .._motor.state import Snapshot, deleted_workloads
 from .api import Api, Conflict
@@ -20,7 +20,12 @@ from .idle import until_idle
 from .waiting import Waiter
 
 WRITERS = 8
-_JUDGES: dict[str, readiness.Judge] = {GONE: readiness.gone, NO_PODS: readiness.no_pods, KNOWN: readiness.known}
+_JUDGES: dict[str, readiness.Judge] = {
+    GONE: readiness.gone,
+    REDUCED: readiness.reduced,
+    NO_PODS: readiness.no_pods,
+    KNOWN: readiness.known,
+}
 
 
 class Execution:

@@ -28,7 +28,7 @@ LONGEST_TICK = 0.5
 MOST_NAMED = 8
 INSTANCES_FAILED, WAIT_TIMEOUT = "InstancesFailed", "WaitTimeout"
 # What leaves is not asked how it is.
-_HEALTH_IS_NO_MATTER = (readiness.gone, readiness.no_pods, readiness.known)
+_HEALTH_IS_NO_MATTER = (readiness.gone, readiness.reduced, readiness.no_pods, readiness.known)
 
 
 class WaitFailed(MotorError):
@@ -73,7 +73,7 @@ class Waiter:
 
         `about` names the instances and control roles whose troubles matter (None: of all that are not spared).
         """
-        self._watch(snapshot, sets=judge is not readiness.no_pods)
+        self._watch(snapshot, sets=judge not in (readiness.gone, readiness.no_pods))
         since, mark = time.monotonic(), None
         while True:
             self._changed.clear()

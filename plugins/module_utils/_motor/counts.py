@@ -13,7 +13,7 @@ from typing import Any
 from . import deployments, drain, infer_service_set
 from .choice import Choice, Removal, require_highest, victims
 from .errors import Refused
-from .plan import GONE, Step, Write
+from .plan import GONE, REDUCED, Step, Write
 from .state import ServiceState, Snapshot
 
 # A surplus prefill instance can reserve the NPUs that a decode instance waits for, so decode grows first.
@@ -95,14 +95,14 @@ def steps(
     if shrinking or state.leaving():
         title = "remove surplus instances" if shrinking else "wait for instances that are still stopping"
         idle = drain.before(snapshot, todo.removals, choice.wait_idle) if shrinking and choice and choice.wait_idle else None
-        found.append(Step(title, shrinking, until=GONE, always=bool(growing), idle=idle))
+        found.append(Step(title, shrinking, until=GONE if growing else REDUCED, always=bool(growing), idle=idle))
     found.extend(Step(f"create {role} instances", writes) for role, writes in growing)
     return tuple(found)
 
 
 def only_shrink(found: Iterable[Step]) -> bool:
     """True when these steps do nothing but remove instances: then the health of what stays is no reason to wait."""
-    return all(step.until == GONE for step in found)
+    return all(step.until in (GONE, REDUCED) for step in found)
 
 
 def _shrink(snapshot: Snapshot, state: ServiceState, todo: CountChange, choice: Choice) -> tuple[Write, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 from .choice import Removal
 from .idle import IdleWait
 
-GONE, NO_PODS, ABSENT, KNOWN, RUNNING = "gone", "no_pods", "absent", "known", "running"
+GONE, REDUCED, NO_PODS, ABSENT, KNOWN, RUNNING = "gone", "reduced", "no_pods", "absent", "known", "running"
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Subject:
 @dataclass(frozen=True)
 class Step:
     """Writes that do not depend on each other. `until` is what must be seen before the next step: `gone` (no
-    pod of a surplus instance is left), `no_pods` (no pod of the service is left), `absent` (what was deleted in the foreground
+    pod of a surplus instance is left), `reduced` (as `gone`, and the Infer Operator makes none of them anew), `no_pods` (no pod of the service is left), `absent` (what was deleted in the foreground
     is gone), `known` (the Infer Operator works by what its set says now), `running` (the new pods of the `subjects` run) or nothing.
 
     `always` says that this wait happens even when the user does not want to wait (NPUs must be free before growing).

@@ -30,14 +30,19 @@ Judge = Callable[[Snapshot, Mapping[str, int]], Verdict]
 
 
 def gone(snapshot: Snapshot, wanted: Mapping[str, int]) -> Verdict:
-    """Every pod of an instance that leaves is gone, so that its NPUs are free, and none comes back. Nobody's health matters."""
+    """Every pod of an instance that leaves is gone, so that its NPUs are free. Nobody's health matters."""
     state = service_state(snapshot)
     leaving = [f"{instance.name} ({instance.reason})" for instance in state.leaving()]
-    problems = ["still stopping: " + ", ".join(leaving)] if leaving else []
-    if snapshot.backend == "infer_service_set":
-        reason = infer_service_set.unreduced(snapshot, _without_owned(state, wanted))
-        problems.extend([reason] if reason else [])
-    return Verdict(not problems, "; ".join(problems))
+    return Verdict(not leaving, "still stopping: " + ", ".join(leaving) if leaving else "")
+
+
+def reduced(snapshot: Snapshot, wanted: Mapping[str, int]) -> Verdict:
+    """As `gone`, and for good: the InstanceSets have no more instances than wanted."""
+    seen = gone(snapshot, wanted)
+    if not seen.done or snapshot.backend != "infer_service_set":
+        return seen
+    reason = infer_service_set.unreduced(snapshot, _without_owned(service_state(snapshot), wanted))
+    return Verdict(not reason, reason)
 
 
 def present(subjects: Sequence[Subject], stale: Collection[str]) -> Judge:

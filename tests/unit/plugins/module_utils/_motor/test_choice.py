@@ -162,7 +162,7 @@ def test_a_killed_shrink_waits_for_the_pods_when_it_is_run_again() -> None:
     leaving = services.pod("vllm-p3", leaving=True)
     shot = services.snapshot(CONFIG, services.running(prefill=3, decode=1))
     plan = plan_scale(replace(shot, pods=(*shot.pods, leaving)), CONFIG, {"prefill": 3, "decode": 1})
-    assert [(step.until, step.writes) for step in plan.steps] == [("gone", ())] and plan.record and not plan.settles
+    assert [(step.until, step.writes) for step in plan.steps] == [("reduced", ())] and plan.record and not plan.settles
 
 
 def test_what_is_still_stopping_alone_is_no_reason_to_write() -> None:
@@ -178,4 +178,4 @@ def test_a_set_has_shrunk_when_its_instance_set_says_so(spec: int, status: int, 
     found = services.instance_set("prefill", spec, ready=0)
     found["status"]["replicas"] = status
     shot = replace(shot, instance_sets=(found, services.instance_set("decode", 1)))
-    assert readiness.gone(shot, {"prefill": 2, "decode": 1}).done is done
+    assert readiness.reduced(shot, {"prefill": 2, "decode": 1}).done is done
