@@ -273,3 +273,16 @@ def test_events_that_cannot_be_written_fail_nothing(on_deployments: Driver) -> N
     driver.cluster.behave(driver.namespace, {"app": "vllm-p2"}, {"fake/ready-after": "12s"})
     driver.proxy.fault(method="POST", path="/events$", status=500)
     assert not succeeded(driver.scale(prefill=3, decode=1)).get("warnings")
+
+
+def test_a_new_image_that_cannot_be_pulled_ends_the_replacement_and_is_not_rolled_back(driver: Driver) -> None:
+    """One instance of each engine role is lost at most; the others serve on as they were."""
+    succeeded(driver.deploy())
+    before, record = driver.workloads(), driver.motor_config()["metadata"]["annotations"]["ascend.mindie/applied"]
+    driver.cluster.behave(driver.namespace, pods_of(driver, "prefill", 1), BAD_IMAGE)
+    config = driver.with_config("motor_deploy_config", "image_name", value="registry.example/other:2")
+    failed = driver.deploy(config, allow_restart=True, wait_timeout=PATIENT, on_failure="rollback")
+    assert failed["reason"] == "InstancesFailed" and set(failures(failed)) == {driver.name("prefill", 1)}
+    assert failed["rolled_back"] is False and "Not rolled back" in failed["msg"]
+    assert driver.workloads()[driver.name("prefill", 0)] == before[driver.name("prefill", 0)]
+    assert driver.motor_config()["metadata"]["annotations"]["ascend.mindie/applied"] == record and intent(driver)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .._motor import terminal
-from .._motor.errors import MotorError
+from .._motor.errors import MotorError, Refused
 from .._motor.plan import Plan, Write
 from .._motor.plan_rollback import left_changed, plan_rollback
 from .._motor.state import Snapshot
@@ -162,6 +162,8 @@ class _Run:
             undo._persist(lock, plan, snapshot)
         except Interrupted:
             raise
+        except Refused as refusal:
+            return False, False, f"Not rolled back: {refusal.message}"
         except MotorError as problem:
             return False, False, f"Rolling back failed: {problem.message} Run the task again, or scale to the counts of the baseline."
         if plan.removes:

@@ -26,7 +26,14 @@ def plan_rollback(before: Snapshot, now: Snapshot, failed: Plan) -> Plan:
     changes that are more than counts.
     """
     if failed.verb not in (plan_scale.VERB, plan_deploy.VERB):
-        raise Refused(f"Cannot roll back: {failed.verb} changes more than counts.", reason="NoRollback")
+        raise Refused(f"{failed.verb} changes more than counts.", reason="NoRollback")
+    replaced = [subject.name for step in failed.steps if step.writes for subject in step.subjects]
+    if replaced and _baseline(before) is not None:
+        raise Refused(
+            f"instances were being replaced ({', '.join(replaced)}), and the old ones are not made again. "
+            "Deploy the former configuration, or correct the new one.",
+            reason="NoRollback",
+        )
     state = service_state(now)
     baseline = _baseline(before)
     if baseline is None:

@@ -76,6 +76,7 @@ def spared(before: Snapshot, plan: Plan) -> frozenset[str]:
     """
     state, as_recorded = service_state(before), standing(before.config_map) in (APPLIED, DEPLOYER)
     touched = {write.name for step in plan.steps for write in step.writes if write.kind in ("Deployment", "StatefulSet")}
+    touched.update(subject.name for step in plan.steps for subject in step.subjects)
     born = _births(before)
     kept: set[str] = set()
     for engine_role, count in _recorded(before, state).items():
@@ -95,7 +96,9 @@ def terminal(
 
 
 def _not_running(state: ServiceState) -> list[Instance]:
-    return [item for item in state.instances if item.state not in ("running", "terminating", "foreign", "missing", "surplus")]
+    """Instances that are to run. What an autoscaler makes and takes away is its own business."""
+    others = ("running", "terminating", "foreign", "missing", "surplus")
+    return [item for item in state.instances if item.state not in others and item.engine_role not in state.owners]
 
 
 def _pods_by_instance(snapshot: Snapshot) -> dict[str, list[Object]]:
