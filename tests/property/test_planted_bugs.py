@@ -100,7 +100,8 @@ def stopping_instances_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pods_taken_for_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(runner.UNTIL, "gone", lambda snapshot, wanted: readiness.Verdict(True, ""))
+    for until in ("gone", "reduced"):
+        monkeypatch.setitem(runner.UNTIL, until, lambda snapshot, wanted: readiness.Verdict(True, ""))
 
 
 def unready_taken_for_settled(monkeypatch: pytest.MonkeyPatch) -> None:

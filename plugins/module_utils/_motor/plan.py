@@ -11,6 +11,7 @@ from typing import Any
 
 from .choice import Removal
 from .idle import IdleWait
+from .sizes import check_size
 
 GONE, REDUCED, NO_PODS, ABSENT, KNOWN, RUNNING = "gone", "reduced", "no_pods", "absent", "known", "running"
 
@@ -61,9 +62,9 @@ class Subject:
 
 @dataclass(frozen=True)
 class Step:
-    """Writes that do not depend on each other. `until` is what must be seen before the next step: `gone` (no
-    pod of a surplus instance is left), `reduced` (as `gone`, and the Infer Operator makes none of them anew), `no_pods` (no pod of the service is left), `absent` (what was deleted in the foreground
-    is gone), `known` (the Infer Operator works by what its set says now), `running` (the new pods of the `subjects` run) or nothing.
+    """Writes that do not depend on each other. `until` is what must be seen before the next step: `gone` (no pod of a surplus
+    instance is left), `reduced` (as `gone`, and the Infer Operator makes none of them anew), `no_pods` (no pod of the service is
+    left), `absent` (what was deleted in the foreground is gone), `known` (the Infer Operator works by what its set says now), `running` (the new pods of the `subjects` run) or nothing.
 
     `always` says that this wait happens even when the user does not want to wait (NPUs must be free before growing).
     `idle` is waited for before the writes.
@@ -98,6 +99,11 @@ class Plan:
     settles: bool = True
     lease_left: bool = False
     notices: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises InputError when `motor-config` could not hold the data."""
+        if self.data is not None:
+            check_size(self.data, source="motor-config")
 
     @property
     def empty(self) -> bool:
