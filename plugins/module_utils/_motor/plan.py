@@ -64,7 +64,8 @@ class Subject:
 class Step:
     """Writes that do not depend on each other. `until` is what must be seen before the next step: `gone` (no pod of a surplus
     instance is left), `reduced` (as `gone`, and the Infer Operator makes none of them anew), `no_pods` (no pod of the service is
-    left), `absent` (what was deleted in the foreground is gone), `known` (the Infer Operator works by what its set says now), `running` (the new pods of the `subjects` run) or nothing.
+    left), `absent` (what was deleted in the foreground is gone), `known` (the Infer Operator works by what its set says now),
+    `running` (the new pods of the `subjects` run) or nothing.
 
     `always` says that this wait happens even when the user does not want to wait (NPUs must be free before growing).
     `idle` is waited for before the writes.
