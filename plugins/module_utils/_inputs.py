@@ -91,13 +91,14 @@ def read_text(option: str, path: str) -> str:
     source = described(option, path)
     try:
         with open(path, "rb", opener=_open) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
                 raise InputError.at("this is no regular file", source=source)
             content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise _unreadable(error, source) from error
     if len(content) > MAX_BYTES:
-        raise InputError.at(f"the file is larger than {MAX_BYTES} bytes, more than a ConfigMap can hold", source=source)
+        raise InputError.at(f"the file has {found.st_size} bytes, more than the {MAX_BYTES} bytes (1 MiB) of a ConfigMap", source=source)
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

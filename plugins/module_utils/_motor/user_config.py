@@ -16,6 +16,8 @@ from .errors import InputError
 from .fields import MAX_COUNT, MIN_COUNT, Fields, wrong_count
 from .instances import ENGINE_ROLES, base_name
 from .json_reader import Document, Path, dotted, read
+from .record import USER_CONFIG_KEY
+from .sizes import check_size
 
 __all__ = [
     "COUNT_KEYS",
@@ -75,6 +77,7 @@ class UserConfig:
 
 def parse(document: Document) -> UserConfig:
     """Check a document and read what matters from it. Raises one InputError, the first in a fixed order of rules."""
+    check_size({USER_CONFIG_KEY: document.text}, source=document.source)
     fields = Fields(document)
     mode, counts = config_rules.check(fields)
     engine_type = config_rules.engine_type(fields)

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..ownership import CONFIG_MAP, metadata_labels
 from ..record import USER_CONFIG_KEY
+from ..sizes import check_size
 from . import environment, kv
 from .context import Context
 
@@ -27,13 +28,14 @@ patch -p0 -N /usr/local/python3.11.10/lib/python3.11/site-packages/vllm/distribu
 
 
 def config_map(context: Context) -> dict[str, Any]:
-    """The whole ConfigMap object."""
+    """The whole ConfigMap object. Raises InputError when it would be too large."""
     data = dict(context.release.scripts)
     if context.is_2026_05:
         data[BOOT] = _patched(context, data[BOOT])
     for script, name, text in environment.functions(context):
         data[script] = environment.inject(data[script], name, text)
     data[USER_CONFIG_KEY] = context.config.text
+    check_size(data, source=context.config.document.source)
     metadata = {"name": CONFIG_MAP, "namespace": context.namespace, "labels": metadata_labels(COMPONENT)}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 

@@ -56,7 +56,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     fails(pipe, "this is no regular file")
     fails("/dev/null", "this is no regular file")
     fails(loop, "cannot read this: Too many levels of symbolic links")
-    fails(large, "larger than 1048576 bytes")
+    fails(large, "more than the 1048576 bytes")
     fails("a\0b", "cannot read this: embedded null byte")
 
 
