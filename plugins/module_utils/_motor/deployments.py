@@ -5,23 +5,18 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from . import siblings
+from . import history, siblings
 from .choice import Removal
 from .errors import Refused
 from .instances import LETTER, instance_name
 from .ownership import metadata_labels
 from .plan import Write, create, delete
 from .state import Snapshot
-
-# What the server or kubectl wrote on the sibling and must not be carried over.
-_SERVER_METADATA = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences", "selfLink")
-_SERVER_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision")
 
 
 def shrink(snapshot: Snapshot, removals: Mapping[str, tuple[Removal, ...]]) -> tuple[Write, ...]:
@@ -46,17 +41,12 @@ def grow(
 
 
 def clone(sibling: Mapping[str, Any], snapshot: Snapshot, role: str, index: int) -> dict[str, Any]:
-    """A new instance with the spec of a live one; only name, labels and JOB_NAME are its own."""
+    """A new instance with the spec of another one; only name, labels and JOB_NAME are its own."""
     name = instance_name(snapshot.base_name, role, index)
-    obj: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "Deployment"}
-    obj["metadata"] = {key: copy.deepcopy(value) for key, value in sibling["metadata"].items() if key not in _SERVER_METADATA}
+    obj = siblings.cleaned(sibling)
     obj["metadata"]["name"] = name
-    annotations = {k: v for k, v in (obj["metadata"].pop("annotations", None) or {}).items() if k not in _SERVER_ANNOTATIONS}
-    if annotations:
-        obj["metadata"]["annotations"] = annotations
     labels = obj["metadata"].setdefault("labels", {})
     labels.update(metadata_labels(role), app=name)
-    obj["spec"] = copy.deepcopy(sibling["spec"])
     obj["spec"]["selector"]["matchLabels"]["app"] = name
     obj["spec"]["template"]["metadata"]["labels"]["app"] = name
     _rename_job(obj, role, index)
@@ -76,12 +66,12 @@ def _rename_job(obj: dict[str, Any], role: str, index: int) -> None:
 
 
 def _sibling(snapshot: Snapshot, role: str) -> Mapping[str, Any]:
-    """A live Deployment of the engine role, one that is like most of its siblings."""
+    """A live Deployment of the engine role, one that is like most of its siblings; with none left, the one kept in the history."""
     items = siblings.by_role(snapshot.deployments, snapshot.base_name).get(role, [])
-    found = siblings.usual(deployment for dummy, deployment in items)
+    found = siblings.usual(deployment for dummy, deployment in items) or history.template(snapshot.revision, role)
     if found is None:
         raise Refused(
-            f"Cannot create {role} instances of {snapshot.namespace}: no live {role} instance is left to copy the specification from. "
+            f"Cannot create {role} instances of {snapshot.namespace}: no {role} instance is left to copy the specification from, nor is one kept. "
             "Deploy the service again (role motor_deploy or module motor_service with user_config, env and release).",
             reason="NoSibling",
             paths=(role,),

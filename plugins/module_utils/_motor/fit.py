@@ -47,7 +47,8 @@ def count_misfits(state: ServiceState, config: UserConfig, counts: Mapping[str, 
 def misfits(snapshot: Snapshot, config: UserConfig) -> list[Misfit]:
     """In what the workloads of the service are not as the user config says, apart from counts."""
     found = [
-        Misfit(f"{_DEPLOY}.deploy_mode", f"{name} is live, which is none of this user config's instances") for name in _other_workloads(snapshot, config)
+        Misfit(f"{_DEPLOY}.deploy_mode", f"{name} is live, which is none of this user config's instances")
+        for name in _other_workloads(snapshot, config)
     ]
     for role, name, spec in _workloads(snapshot, config):
         found.extend(_workload_misfits(config, role, name, spec))

@@ -37,6 +37,7 @@ _ALL = (
     Kind("ClusterRoleBinding", "rbac.authorization.k8s.io/v1", "clusterrolebindings", namespaced=False),
     Kind("Deployment", "apps/v1", "deployments"),
     Kind("StatefulSet", "apps/v1", "statefulsets"),
+    Kind("ControllerRevision", "apps/v1", "controllerrevisions"),
     Kind("Lease", "coordination.k8s.io/v1", "leases"),
     Kind("HorizontalPodAutoscaler", "autoscaling/v2", "horizontalpodautoscalers"),
     Kind("ScaledObject", "keda.sh/v1alpha1", "scaledobjects"),

@@ -15,6 +15,9 @@ from .instances import parse_instance_name
 
 Object = Mapping[str, Any]
 
+# What the server or kubectl wrote on an object and must not be carried over to another one.
+_SERVER_METADATA = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences", "selfLink")
+_SERVER_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision")
 # Set by `kubectl rollout restart`: it makes new pods, not other ones.
 _RESTARTED = "kubectl.kubernetes.io/restartedAt"
 _JOB_NAME = "JOB_NAME"
@@ -46,6 +49,17 @@ def usual(deployments: Iterable[Object]) -> Object | None:
     # Of specifications that are equally frequent, the one seen first.
     most = Counter(text for dummy, text in items).most_common(1)[0][0]
     return next(deployment for deployment, text in items if text == most)
+
+
+def cleaned(deployment: Object) -> dict[str, Any]:
+    """The Deployment as somebody wrote it, without what the server made of it."""
+    obj: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "Deployment"}
+    obj["metadata"] = {key: copy.deepcopy(value) for key, value in deployment["metadata"].items() if key not in _SERVER_METADATA}
+    annotations = {k: v for k, v in (obj["metadata"].pop("annotations", None) or {}).items() if k not in _SERVER_ANNOTATIONS}
+    if annotations:
+        obj["metadata"]["annotations"] = annotations
+    obj["spec"] = copy.deepcopy(deployment["spec"])
+    return obj
 
 
 def altered(deployments: Iterable[Object], base_name: str, scaled: Iterable[str] = ()) -> frozenset[str]:

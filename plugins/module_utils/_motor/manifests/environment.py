@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -39,6 +40,14 @@ _FUNCTIONS = {
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("`", "\\`"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
+_UNESCAPED = {escaped: char for char, escaped in _ESCAPES}
+_ESCAPED = re.compile("|".join(re.escape(escaped) for escaped in _UNESCAPED))
+_WORDS = {"None": None, "True": True, "False": False}
+_BLOCK = re.compile(r"^function (set_[a-z_]+_env)\(\) \{\n(.*?)^\}[ \t]*(?:\n|\Z)", re.MULTILINE | re.DOTALL)
+_EXPORT = re.compile(r"    export ([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+# What `_common` adds to the variables of env.json.
+_ADDED = frozenset({"ENGINE_TYPE", "MODEL_NAME", "NORTH_PLATFORM", "SERVICE_ID"})
+_SECTIONS = {name: section for known in _FUNCTIONS.values() for name, section, dummy in known} | {MF_STORE[0]: MF_STORE[1]}
 
 
 def functions(context: Context) -> Iterator[tuple[str, str, str]]:
@@ -66,6 +75,43 @@ def inject(script: str, name: str, text: str) -> str:
     if start is None or end is None:
         return text + script
     return script[: start.start()] + text + script[end.end() :]
+
+
+def read(data: Mapping[str, str]) -> dict[str, dict[str, Any]] | None:
+    """The env.json that the functions in the scripts of a `motor-config` were made from, as far as it makes a difference.
+
+    Variables that the deployer adds are left out. None when there are no such functions, or they were not written by a deployer.
+    """
+    found = {name: body for text in data.values() for name, body in _BLOCK.findall(text)}
+    try:
+        variables = {name: dict(_variable(line) for line in body.splitlines()) for name, body in found.items()}
+    except ValueError:
+        return None
+    common = variables.get(COMMON[0])
+    if common is None:
+        return None
+    env = {COMMON[1]: {key: value for key, value in common.items() if key not in _ADDED}}
+    for name, section in _SECTIONS.items():
+        own = {key: value for key, value in variables.get(name, {}).items() if key not in common or common[key] != value}
+        if own:
+            env[section] = own
+    return env
+
+
+def without_functions(data: Mapping[str, str]) -> dict[str, str]:
+    """The scripts as the release has them."""
+    return {key: _BLOCK.sub("", text) for key, text in data.items() if key.endswith(".sh")}
+
+
+def _variable(line: str) -> tuple[str, Any]:
+    """The inverse of one line of a function. Raises ValueError for any other line."""
+    match = _EXPORT.fullmatch(line)
+    if match is None:
+        raise ValueError(line)
+    name, token = match.groups()
+    if not token.startswith('"'):
+        return name, _WORDS[token] if token in _WORDS else json.loads(token)
+    return name, _ESCAPED.sub(lambda found: _UNESCAPED[found[0]], token[1:-1])
 
 
 def _common(context: Context) -> dict[str, Any]:
