@@ -145,7 +145,7 @@ class Service:
 
     def observe(self) -> Snapshot:
         """One snapshot, read as the live service (or else the given config) says it is built."""
-        return observe(self.api, self.namespace, self._understand, self._others, self._children)
+        return observe(self.api, self.namespace, self._understand, self._module.warn, self._others, self._children)
 
     def _understand(self, config_map: Mapping[str, Any] | None) -> tuple[str, str]:
         read = readable_config if self._absent_ok else stored_config

@@ -23,9 +23,15 @@ Understand: TypeAlias = "Callable[[Mapping[str, Any] | None], tuple[str, str]]"
 
 
 def observe(
-    api: Api, namespace: str, understand: Understand, others: Iterable[str] = (), children: Callable[[Snapshot], bool] | None = None
+    api: Api,
+    namespace: str,
+    understand: Understand,
+    warn: Callable[[str], None],
+    others: Iterable[str] = (),
+    children: Callable[[Snapshot], bool] | None = None,
 ) -> Snapshot:
-    """Read what the service consists of. `others` names further kinds to list (Service, ServiceAccount, ClusterRole, ...);
+    """Read what the service consists of. `warn` is told of what may not be read and is not needed;
+    `others` names further kinds to list (Service, ServiceAccount, ClusterRole, ...);
     `children` decides on the first snapshot whether the workloads that the Infer Operator made have to be read, too.
     """
     with ThreadPoolExecutor(READERS) as pool:
@@ -50,7 +56,7 @@ def observe(
         )
     if children and snapshot.infer_service_set and children(snapshot):
         snapshot = replace(snapshot, workloads=_children(api, namespace))
-    return replace(snapshot, nodes=_nodes(api, doubtful_nodes(snapshot)))
+    return replace(snapshot, nodes=_nodes(api, doubtful_nodes(snapshot), warn))
 
 
 def _children(api: Api, namespace: str) -> tuple[Mapping[str, Any], ...]:
@@ -59,7 +65,7 @@ def _children(api: Api, namespace: str) -> tuple[Mapping[str, Any], ...]:
         return tuple(item for found in listed for item in found.result().items)
 
 
-def _nodes(api: Api, names: Collection[str]) -> dict[str, Mapping[str, Any] | None]:
+def _nodes(api: Api, names: Collection[str], warn: Callable[[str], None]) -> dict[str, Mapping[str, Any] | None]:
     """These nodes, in one request. Nodes belong to the whole cluster, and a service can be run without the right to read them."""
     try:
         if len(names) == 1:
@@ -68,6 +74,7 @@ def _nodes(api: Api, names: Collection[str]) -> dict[str, Mapping[str, Any] | No
     except ApiError as error:
         if error.status != 403:
             raise
+        warn(f"Whether servers are Ready is not known, so pods on a server that is not do not count as a fault: {error}")
         return {}
     found = {item["metadata"]["name"]: item for item in items}
     return {name: found.get(name) for name in names}
