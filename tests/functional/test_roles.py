@@ -55,6 +55,8 @@ def test_roles_leave_results_and_take_the_connection_from_module_defaults_or_var
         "mindie_release": str(RELEASE),
         "mindie_node_ports": "auto",
         "mindie_wait_timeout": 60,
+        "mindie_unschedulable_timeout": 50,
+        "mindie_on_failure": "rollback",
     }
     named = {"mindie_namespace": driver.namespace, "mindie_instances": {"prefill": 1, "decode": 1}}
     # One of two ways for each play; the other one is left out and must not hide the first.
@@ -70,7 +72,7 @@ def test_roles_leave_results_and_take_the_connection_from_module_defaults_or_var
         ),
         play(
             ["motor_scale"],
-            {**named, **variables},
+            {**named, **variables, "mindie_on_failure": "rollback", "mindie_unschedulable_timeout": 50},
             holds("motor_scale_result.actions | map(attribute='name') | list == ['vllm-p1', 'motor-config']"),
         ),
         play(["motor_update_config"], {**wanted, **named}, holds("motor_update_config_result is not changed"), **defaults),
