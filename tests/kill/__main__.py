@@ -35,42 +35,46 @@ def third_of_today() -> int:
     return int(os.environ.get(THIRD) or time.time() // SECONDS_PER_DAY) % 3
 
 
-def chosen(points: list[Point], verb: Verb, third: int) -> list[Point]:
-    """All points, or of most verbs one third."""
-    return points if third == ALL or verb.always else points[third::3]
+def chosen(points: list[Point], third: int, *, always: bool = False) -> list[Point]:
+    """All points, or one third of them."""
+    return points if third == ALL or always else points[third::3]
 
 
-def run(kubeconfig: str, verbs: list[Verb], backends: list[str], third: int) -> list[Row]:
-    """Do the points of these verbs on these backends."""
-    rows = {(verb.name, backend): Row(verb.name, backend) for backend in backends for verb in verbs}
-    pictures: dict[str, runner.Pictures] = {backend: {} for backend in backends}
-    points: list[Point] = []
+def run(kubeconfig: str, verbs: list[Verb], backends: list[str], third: int, signals: bool) -> dict[tuple[str, str], Row]:
+    """Do the points of these verbs on these backends. Rows by what is ended, and backend."""
+    rows: dict[tuple[str, str], Row] = {}
     with Lanes(kubeconfig) as lanes:
-        for backend, verb, moments, seen in lanes.rehearse((backend, verb) for verb in verbs for backend in backends):
-            pictures[backend].update(seen)
-            points += chosen(runner.points_of(backend, verb, moments), verb, third)
+        rehearsed = list(lanes.rehearse((backend, verb) for verb in verbs for backend in backends))
+        pictures: dict[str, runner.Pictures] = {backend: {} for backend in backends}
+        points: list[Point] = []
+        for one in rehearsed:
+            pictures[one.backend].update(one.pictures)
+            points += chosen(runner.points_of(one.backend, one.verb, one.moments), third, always=one.verb.always)
+        points += chosen(runner.signal_points(rehearsed), third) if signals else []
+        rows = {point.key: Row() for point in points}
         for point, outcome in lanes.work(points, pictures):
-            row = rows[point.verb, point.backend]
+            row = rows[point.key]
             failed = len(row.failed)
             row.add(point, outcome)
             for line in row.failed[failed:]:
                 print(f"FAILED {line}", flush=True)
-    return list(rows.values())
+    return rows
 
 
-def show(rows: list[Row], third: int, seconds: float) -> None:
+def show(rows: dict[tuple[str, str], Row], third: int, seconds: float) -> None:
     """Print the table."""
-    part = "all points" if third == ALL else f"all points of deploy and scale, third {third} of 0, 1, 2 of the rest"
-    table = Table(title=f"Ended at every request: {part}, {seconds:.0f} s, {os.cpu_count()} cores", title_justify="left")
-    for column in ("verb", "backend"):
+    part = "all points" if third == ALL else f"all points of deploy and scale, third {third} of 0, 1, 2 of the rest ({THIRD})"
+    table = Table(title=f"Ended at every request: {part}; {seconds:.0f} s, {os.cpu_count()} cores", title_justify="left")
+    for column in ("ended", "backend"):
         table.add_column(column)
-    for column in ("points", "not reached", "failed", "seconds per point"):
+    for column in ("points", "not reached", "repeated", "failed", "seconds per point"):
         table.add_column(column, justify="right")
-    for row in rows:
-        numbers = (row.points, row.not_reached, len(row.failed), f"{row.seconds / max(1, row.points):.1f}")
-        table.add_row(row.verb, row.backend, *map(str, numbers))
-    table.add_row("sum", "", str(sum(row.points for row in rows)))
-    Console(width=100).print(table)
+    for (what, backend), row in rows.items():
+        numbers = (row.points, row.not_reached, row.repeated, len(row.failed), f"{row.seconds / max(1, row.points):.1f}")
+        table.add_row(what, backend, *map(str, numbers))
+    sums = (sum(getattr(row, field) for row in rows.values()) for field in ("points", "not_reached", "repeated"))
+    table.add_row("sum", "", *map(str, sums), str(sum(len(row.failed) for row in rows.values())))
+    Console(width=120).print(table)
 
 
 @contextlib.contextmanager
@@ -90,14 +94,15 @@ def main() -> int:
     parser.add_argument("--part", action="store_true", help=f"of most verbs only a third: {THIRD}, or another one each day")
     parser.add_argument("--verb", action="append", choices=[verb.name for verb in VERBS])
     parser.add_argument("--backend", action="append", choices=runner.backends())
+    parser.add_argument("--without-signals", action="store_true", help="no SIGTERM, SIGINT and SIGKILL to modules and ansible-playbook")
     given = parser.parse_args()
     verbs = [verb for verb in VERBS if not given.verb or verb.name in given.verb]
     third = third_of_today() if given.part else ALL
     with cluster(given.kubeconfig) as kubeconfig:
         started = time.monotonic()
-        rows = run(kubeconfig, verbs, given.backend or list(runner.backends()), third)
+        rows = run(kubeconfig, verbs, given.backend or list(runner.backends()), third, not given.without_signals)
     show(rows, third, time.monotonic() - started)
-    return 1 if any(row.failed or not row.points for row in rows) else 0
+    return 1 if any(row.failed or not row.points for row in rows.values()) else 0
 
 
 if __name__ == "__main__":

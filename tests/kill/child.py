@@ -42,6 +42,11 @@ class Moment:
     mutating: bool
 
     @property
+    def of_lease(self) -> bool:
+        """Whether it is about the lock."""
+        return f" {LEASE}" in self.what
+
+    @property
     def timed(self) -> bool:
         """Whether it depends on the clock how often it comes: renewals of the lock, looks at things that are waited for."""
         return "(renew)" in self.what or self.what.startswith("WATCH")
@@ -76,20 +81,36 @@ class Ran:
 
 def run(module: str, options: Mapping[str, Any], *, namespace: str, folder: str, trap: Trap | None = None) -> Ran:
     """Run a module in a child and wait for its end. `folder` is for temporary files, such as the client library's cache."""
-    output, log = os.memfd_create("output"), os.memfd_create("log")
+    log = os.memfd_create("log")
+
+    def work() -> dict[str, Any]:
+        tempfile.tempdir = folder
+        _Noting(namespace, log, trap).install()
+        return run_module(module, **options)
+
+    try:
+        result, ended_by = forked(work)
+        # Of the last line there may be a part only, when it was being written as the signal came.
+        lines = [json.loads(line) for line in _text(log).splitlines(keepends=True) if line.endswith("\n")]
+    finally:
+        os.close(log)
+    moments = tuple(Moment(*line) for line in lines if line)
+    return Ran(result, moments, len(moments) < len(lines), ended_by)
+
+
+def forked(work: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any] | None, int]:
+    """Do some work in a child: what it returned (None when it did not come that far), and the signal that ended it, or 0."""
+    output = os.memfd_create("output")
     try:
         child = os.fork()
         if not child:
-            _be_module(module, options, output, _Noting(namespace, log, trap), folder)
+            _be_child(work, output)
         _wait(child)
         status = os.waitpid(child, 0)[1]
-        lines = [json.loads(line) for line in _text(log).splitlines()]
         text = _text(output)
     finally:
         os.close(output)
-        os.close(log)
-    moments = tuple(Moment(*line) for line in lines if line)
-    return Ran(json.loads(text) if text else None, moments, len(moments) < len(lines), os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0)
+    return json.loads(text) if text else None, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
 
 
 def _wait(child: int) -> None:
@@ -107,20 +128,17 @@ def _text(file: int) -> str:
     return os.pread(file, size, 0).decode()
 
 
-def _be_module(module: str, options: Mapping[str, Any], output: int, noting: _Noting, folder: str) -> NoReturn:
+def _be_child(work: Callable[[], dict[str, Any]], output: int) -> NoReturn:
     """What the child does; it ends without the parent's exit handlers."""
-    code = 1
     try:
-        tempfile.tempdir = folder
-        noting.install()
-        result = run_module(module, **options)
-        os.write(output, json.dumps(result).encode())
-        code = 0
+        os.write(output, json.dumps(work()).encode())
+    except KeyboardInterrupt:
+        pass  # a module does not heed SIGINT before it has connected
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
         sys.stderr.flush()
-        os._exit(code)
+        os._exit(0)
 
 
 class _Noting:

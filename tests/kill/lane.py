@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+import signal
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +21,7 @@ from tests.cluster.kube_client import CONFIG_MAPS, DEPLOYMENTS, STATEFUL_SETS, K
 from . import child, picture
 from .child import Moment, Ran, Trap
 from .picture import CLUSTER_KINDS, KINDS, LEASES, OF_NAMESPACE, Picture
+from .play import Strike, interrupted
 from .verbs import Task, Verb, Wish
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -30,6 +33,8 @@ ACCOUNTS = Resource("v1", "ServiceAccount", "serviceaccounts")
 FIRST_NODE_PORT = 30020
 # Namespaces of lanes carry it, so that all of them can be found and deleted.
 LABEL = "tests/kill"
+TOO_SLOW = "it could not be renewed"
+MOST_REPETITIONS = 2
 MANAGED_BY = "app.kubernetes.io/managed-by=ascend.mindie"
 COMMON = {"wait_timeout": 60, "lock_duration": 2}
 SMALL = {"p_pod_npu_num": 2, "d_pod_npu_num": 2}
@@ -46,6 +51,7 @@ class Outcome:
 
     problems: tuple[str, ...]
     reached: bool
+    repeated: int
     seconds: float
 
 
@@ -97,7 +103,7 @@ class Lane:
         before = picture.settled(self.client, self.namespace)
         self._forget_discovery()
         ran = self.run(verb.task(self, verb.goal))
-        if problems := self._wrong(ran) or self._ends_well(verb.goal):
+        if problems := _wrong(ran.result) or self._ends_well(verb.goal):
             raise Unprepared(f"{verb.name} on {self.backend}: {'; '.join(problems)}")
         self._now = verb.goal
         return ran.moments, {verb.start: before, verb.goal: picture.settled(self.client, self.namespace)}
@@ -111,30 +117,73 @@ class Lane:
             self._make_strange()
             self._now = wish
             return
-        if self._now is None or self._now.strange or self._now.absent or wish.absent or self._now.image != wish.image:
+        if self._now is None or self._now.strange or self._now.absent or wish.absent:
             self._start_afresh()
         if not wish.absent:
-            ran = self.run(self.deployment(wish))
-            if problems := self._wrong(ran):
+            module, options = self.deployment(wish)
+            ran = self.run((module, {**options, "allow_restart": True}))
+            if problems := _wrong(ran.result):
                 raise Unprepared(f"deploy {wish} on {self.backend}: {'; '.join(problems)}")
         self._now = wish
 
-    def point(self, verb: Verb, trap: Trap, pictures: dict[Wish, Picture]) -> Outcome:
-        """End the verb at one request, run it again once, and see that all is well; then see that a third run has nothing to do."""
+    def point(self, verb: Verb, trap: Trap, pictures: dict[Wish, Picture], nth: int = 0) -> Outcome:
+        """End the verb at one request, run it again once, and see that all is well; then see that a third run has nothing to do.
+
+        `nth`: it is run by ansible-playbook, which gets the signal at this write. Where the machine was too slow to renew a lock of two
+        seconds, the point proves nothing and is repeated.
+        """
         started = time.monotonic()
+        repeated, (reached, problems) = 0, self._point(verb, trap, pictures, nth)
+        while repeated < MOST_REPETITIONS and TOO_SLOW in " ".join(problems):
+            repeated, (reached, problems) = repeated + 1, self._point(verb, trap, pictures, nth)
+        return Outcome(tuple(problems), reached, repeated, time.monotonic() - started)
+
+    def _point(self, verb: Verb, trap: Trap, pictures: dict[Wish, Picture], nth: int) -> tuple[bool, list[str]]:
         start, goal = (verb.goal, verb.start) if verb.toggles and self._now == verb.goal else (verb.start, verb.goal)
-        self.reach(start)
+        try:
+            self.reach(start)
+        except Unprepared as error:
+            self._now = None
+            return True, [f"not prepared: {error}"]
         self._forget_discovery()
-        before = self._workloads()
-        task = verb.task(self, goal)
-        ended = self.run(task, trap)
-        again = self.run(task)
-        problems = self._wrong(again) or self._check(verb, goal, before, pictures[goal])
-        if not problems:
-            problems = _not_idle(self.run(task))
+        before, task = self._workloads(), verb.task(self, goal)
+        sprung, said, again, problems = self._play(task, Strike(trap.signal, nth, trap.when)) if nth else self._end_and_run(task, trap)
+        problems = problems or _wrong(again) or self._check(verb, goal, before, pictures[goal]) or _not_idle(self.run(task))
+        if not sprung and TOO_SLOW in said:
+            problems.append(said)
         self._now = None if problems else goal
-        notes = [f"namespace: {self.namespace}", f"first run: {(ended.result or {}).get('msg', 'no message')}"] if problems else []
-        return Outcome((*problems, *notes), ended.sprung, time.monotonic() - started)
+        return sprung, [*problems, f"namespace: {self.namespace}", f"first run: {said}"] if problems else []
+
+    def _end_and_run(self, task: Task, trap: Trap) -> tuple[bool, str, dict[str, Any] | None, list[str]]:
+        """Whether the signal was sent, what the module said to it, the result of the next run, and what was wrong already."""
+        ended = self.run(task, trap)
+        said = str((ended.result or {}).get("msg", f"no message, ended by signal {ended.ended_by}"))
+        problems = self._not_orderly(ended) if ended.sprung and trap.signal != signal.SIGKILL else []
+        return ended.sprung, said, self.run(task).result, problems
+
+    def _play(self, task: Task, strike: Strike) -> tuple[bool, str, dict[str, Any] | None, list[str]]:
+        """The same for ansible-playbook."""
+        module, options = task
+        given = (module, {**COMMON, **options})
+        done = child.forked(lambda: interrupted(self._kubeconfig, self._folder, given, strike))[0]
+        if done is None:
+            return False, "", None, ["the play could not be run"]
+        return done["sprung"], f"ansible-playbook ended with {done['code']}: {done['said']}", done["again"], []
+
+    def _not_orderly(self, ended: Ran) -> list[str]:
+        """What is wrong with how a module ended that was asked to end: it says how far it came, and gives the lock back."""
+        lease = self.client.get(LEASES, self.namespace, "ascend-mindie")
+        holder, intent = (lease or {}).get("spec", {}).get("holderIdentity"), record.intent_of(lease)
+        if holder:
+            return [f"it was asked to end, and the lock is still held by {holder}"]
+        if ended.result is None:
+            return ["it said nothing when asked to end"] if ended.mutating() else []
+        if not ended.result.get("failed"):
+            return []
+        step = re.search(r"interrupted by SIG\w+ (at step \d+ of \d+|before anything was written)", ended.result["msg"])
+        if ended.result.get("reason") != "Interrupted" or not step:
+            return [f"asked to end it says {ended.result['msg']}"]
+        return [] if intent or not step[1].startswith("at") else ["asked to end it did not keep its intent"]
 
     def close(self) -> None:
         """Delete what is left."""
@@ -167,14 +216,6 @@ class Lane:
         if not lease or ((intent or lease["spec"].get("holderIdentity")) and intent.get("run") != applied.get("run")):
             problems.append(f"the Lease has the intent {intent} and is held by {(lease or {}).get('spec', {}).get('holderIdentity')}")
         return problems
-
-    def _wrong(self, ran: Ran) -> list[str]:
-        """What is wrong with a run that should have succeeded."""
-        if ran.result is None:
-            return [f"the run ended without a result (signal {ran.ended_by})"]
-        if ran.result.get("failed"):
-            return [f"the run failed: {ran.result.get('msg')}"]
-        return []
 
     def _workloads(self) -> dict[str, tuple[str, int]]:
         """uid and generation of each engine workload."""
@@ -220,6 +261,13 @@ class Lane:
             while self.client.get(NAMESPACES, "", self.namespace):  # its node ports are free only then
                 time.sleep(0.1)
         self.namespace = ""
+
+
+def _wrong(result: dict[str, Any] | None) -> list[str]:
+    """What is wrong with a run that should have succeeded."""
+    if result is None:
+        return ["the run ended without a result"]
+    return [f"the run failed: {result.get('msg')}"] if result.get("failed") else []
 
 
 def _not_idle(ran: Ran) -> list[str]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import os
+import signal
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.pool import Pool
@@ -19,38 +19,46 @@ from tests.cluster.kube_client import KubeClient
 from tests.support.modules import warm
 
 from .child import AFTER, BEFORE, Moment, Trap
-from .lane import LABEL, MODES, NAMESPACES, Lane, Outcome, Unprepared
+from .lane import LABEL, MODES, NAMESPACES, Lane, Outcome
 from .picture import Picture
 from .verbs import MODULES, VERBS, Verb, Wish
 
 BY_NAME = {verb.name: verb for verb in VERBS}
 # Most of a point is waiting for a dead lock, so there are more lanes than processors.
-LANES = 6 * (os.cpu_count() or 2)
+LANES = 4 * (os.cpu_count() or 2)
 # How many renewals of the lock there are depends on the machine's speed.
 MOST_RENEWALS = 3
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
+POINTS_PER_SIGNAL = 10
 Pictures = dict[Wish, Picture]
 
 
 @dataclass(frozen=True)
 class Point:
-    """One verb on one backend, ended at one moment."""
+    """One verb on one backend, ended at one moment. `nth`: by a signal to ansible-playbook at this write of it."""
 
     backend: str
     verb: str
     trap: Trap
+    row: str = ""
+    nth: int = 0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The row of the table that it belongs to."""
+        return (self.row, "all") if self.row else (self.verb, self.backend)
 
     def __str__(self) -> str:
-        return f"{self.verb}, {self.backend}, {self.trap}"
+        return f"{self.verb}, {self.backend}, {f'{self.row}: ' if self.row else ''}{self.trap}"
 
 
 @dataclass
 class Row:
-    """What came of the points of one verb on one backend. `seconds` is the sum over lanes that work side by side."""
+    """What came of some points. `seconds` is the sum over lanes that work side by side."""
 
-    verb: str
-    backend: str
     points: int = 0
     not_reached: int = 0
+    repeated: int = 0
     seconds: float = 0.0
     failed: list[str] = field(default_factory=list)
 
@@ -58,12 +66,23 @@ class Row:
         """Count one point."""
         self.points += 1
         self.not_reached += not outcome.reached
+        self.repeated += outcome.repeated
         self.seconds += outcome.seconds
         problems = list(outcome.problems)
         if not outcome.reached and point.trap.moment.mutating and not point.trap.moment.timed:
             problems.append("the request never came")
         if problems:
             self.failed.append(f"{point}: {'; '.join(problems)}")
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """The requests of an undisturbed run of a verb, and what there was before and after it."""
+
+    backend: str
+    verb: Verb
+    moments: tuple[Moment, ...]
+    pictures: Pictures
 
 
 def points_of(backend: str, verb: Verb, moments: Sequence[Moment]) -> list[Point]:
@@ -75,6 +94,20 @@ def points_of(backend: str, verb: Verb, moments: Sequence[Moment]) -> list[Point
             continue
         times = (BEFORE, AFTER) if moment.mutating else (BEFORE,) if number != last else ()
         found += [Point(backend, verb.name, Trap(moment, when)) for when in times]
+    return found
+
+
+def signal_points(rehearsed: Sequence[Rehearsed]) -> list[Point]:
+    """Ten for each signal, to the module and to ansible-playbook; spread over verbs, backends and writes."""
+    found = []
+    for number, (sign, playbook) in enumerate(itertools.product(SIGNALS, (False, True))):
+        row = f"{sign.name} of {'ansible-playbook' if playbook else 'the module'}"
+        for turn in range(POINTS_PER_SIGNAL):
+            one = rehearsed[(5 * number + 3 * turn) % len(rehearsed)]
+            writes = [moment for moment in one.moments if moment.mutating and not (moment.of_lease if playbook else moment.timed)]
+            nth = (7 * turn + number) % len(writes)
+            trap = Trap(writes[nth], (BEFORE, AFTER)[turn % 2], sign)
+            found.append(Point(one.backend, one.verb.name, trap, row, nth + 1 if playbook else 0))
     return found
 
 
@@ -109,11 +142,11 @@ class Lanes:
         assert self._pool
         return self._pool
 
-    def rehearse(self, pairs: Iterable[tuple[str, Verb]]) -> Iterator[tuple[str, Verb, tuple[Moment, ...], Pictures]]:
+    def rehearse(self, pairs: Iterable[tuple[str, Verb]]) -> Iterator[Rehearsed]:
         """Run each verb once undisturbed."""
         wanted = [(backend, verb.name) for backend, verb in pairs]
         for (backend, name), (moments, pictures) in zip(wanted, self.pool.imap(_rehearse, wanted), strict=True):
-            yield backend, BY_NAME[name], moments, pictures
+            yield Rehearsed(backend, BY_NAME[name], moments, pictures)
 
     def work(self, points: Sequence[Point], pictures: dict[str, Pictures]) -> Iterator[tuple[Point, Outcome]]:
         """Do all points, in no particular order."""
@@ -162,11 +195,7 @@ def _work(job: tuple[list[Point], Pictures]) -> list[tuple[Point, Outcome]]:
     points, pictures = job
     done = []
     for point in points:
-        started = time.monotonic()
-        try:
-            outcome = _lane(point.backend).point(BY_NAME[point.verb], point.trap, pictures)
-        except Unprepared as error:
-            outcome = Outcome((f"not prepared: {error}",), True, time.monotonic() - started)
+        outcome = _lane(point.backend).point(BY_NAME[point.verb], point.trap, pictures, point.nth)
         done.append((point, outcome))
     return done
 

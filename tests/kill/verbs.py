@@ -55,6 +55,11 @@ def _deploy(lane: Lane, goal: Wish) -> Task:
     return lane.deployment(goal)
 
 
+def _replace(lane: Lane, goal: Wish) -> Task:
+    module, options = lane.deployment(goal)
+    return module, {**options, "allow_restart": True}
+
+
 def _scale(lane: Lane, goal: Wish) -> Task:
     return "motor_instance_scale", {"namespace": lane.namespace, "instances": goal.counts()}
 
@@ -77,6 +82,7 @@ VERBS = (
     Verb("scale in", "counts", MANY, FEW, _scale, always=True),
     Verb("scale both ways", "counts", Wish(prefill=2, decode=4), Wish(prefill=4, decode=2), _scale, always=True),
     Verb("update", "config", FEW, replace(FEW, level="DEBUG"), _update, toggles=True),
+    Verb("replace", "image", Wish(), Wish(image="registry.example/mindie-motor:other"), _replace, keeps=False, toggles=True),
     Verb("adopt", "config", replace(FEW, strange=True), FEW, _adopt),
     Verb("deploy", "life", NONE, Wish(), _deploy, always=True),
     Verb("remove", "life", Wish(), NONE, _remove),
