@@ -176,11 +176,14 @@ class _Run:
     def _leave(self, lock: Lock, *, done: bool, removes: bool) -> None:
         """Give the lock back, as the last thing that is written."""
         self._progress.close()
-        with contextlib.suppress(ApiError, LockLost):  # what happened before matters more; an unreleased lock runs out by itself
+        try:
             if removes:
                 lock.remove()
             else:
                 lock.release(done=done)
+        except (ApiError, LockLost) as error:  # what happened before matters more; an unreleased lock runs out by itself
+            if isinstance(error, ApiError) and error.status == 403:
+                self._progress.warnings.append(f"The lock is not given back: {error}")
 
     def _persist(self, lock: Lock, plan: Plan, before: Snapshot) -> Outcome:
         """Carry the plan out; after a conflict the rest of the way is planned from what is there then."""
