@@ -18,6 +18,8 @@ from .ownership import metadata_labels
 from .plan import Write, create, delete
 from .state import Snapshot
 
+NO_SIBLING = "NoSibling"
+
 
 def shrink(snapshot: Snapshot, removals: Mapping[str, tuple[Removal, ...]]) -> tuple[Write, ...]:
     """Delete the Deployments of these instances."""
@@ -32,10 +34,14 @@ def shrink(snapshot: Snapshot, removals: Mapping[str, tuple[Removal, ...]]) -> t
 def grow(
     snapshot: Snapshot, role: str, indexes: tuple[int, ...], templates: Mapping[tuple[str, int], Mapping[str, Any]]
 ) -> tuple[Write, ...]:
-    """Create Deployments: from `templates` where given, else as clones of a live sibling."""
+    """Create Deployments: from `templates` where given, else as clones of a live sibling.
+
+    An index for which there is no template (that of a lower one is taken by a namesake) takes another one of its engine role.
+    """
+    made = [obj for (found, dummy), obj in sorted(templates.items()) if found == role]
     writes = []
     for index in indexes:
-        obj = templates.get((role, index)) or clone(_sibling(snapshot, role), snapshot, role, index)
+        obj = templates.get((role, index)) or clone(made[0] if made else _sibling(snapshot, role), snapshot, role, index)
         writes.append(create(obj, f"{role} instance {index} is missing"))
     return tuple(writes)
 
@@ -73,7 +79,7 @@ def _sibling(snapshot: Snapshot, role: str) -> Mapping[str, Any]:
         raise Refused(
             f"Cannot create {role} instances of {snapshot.namespace}: no {role} instance is left to copy the specification from, nor is one kept. "
             "Deploy the service again (role motor_deploy or module motor_service with user_config, env and release).",
-            reason="NoSibling",
+            reason=NO_SIBLING,
             paths=(role,),
         )
     return found

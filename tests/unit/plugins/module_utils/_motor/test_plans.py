@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ascend.mindie.plugins.module_utils._motor import counts, guard, record
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import counts, deployments, guard, record
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError, Refused
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_config import plan_update
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_remove import plan_remove
@@ -324,3 +324,11 @@ def test_scaling_a_set_that_is_gone_says_what_to_do(there: bool) -> None:
     with pytest.raises(Refused) as refused:
         plan_scale(shot if there else dataclasses.replace(shot, infer_service_set=None), config, {"prefill": 1, "decode": 1})
     assert refused.value.reason == "NoSuchRole" and "is not there: deploy the service again" in str(refused.value)
+
+
+def test_an_index_without_a_template_takes_another_one_of_its_engine_role() -> None:
+    """Deploying one instance while a namesake has index 0: the template of index 0 makes index 1."""
+    template = services.deployment("prefill", 0)
+    (write,) = deployments.grow(services.snapshot(services.user_config(), []), "prefill", (1,), {("prefill", 0): template})
+    assert write.name == "vllm-p1" and write.body["spec"]["selector"]["matchLabels"]["app"] == "vllm-p1"
+    assert write.body["metadata"]["labels"]["job-name"] == f"{services.NAMESPACE}-p1-0123abcd"
