@@ -10,16 +10,18 @@ import os
 import socket
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from . import _inputs
-from ._cluster import execute
-from ._cluster.api import Api
+from ._cluster import execute, history
+from ._cluster.api import Api, ApiError
 from ._cluster.connection import AUTH_ARG_SPEC, MotorModule, connect
 from ._cluster.observe import observe
 from ._motor import drift, report
 from ._motor.choice import HIGHEST_INDEX, ORDERS, Choice, WaitIdle, read_protect
-from ._motor.errors import InputError, MotorError
+from ._motor.deployments import NO_SIBLING
+from ._motor.errors import InputError, MotorError, Refused
 from ._motor.guard import not_deployed
 from ._motor.idle import CONTINUE, ON_TIMEOUT
 from ._motor.instances import ENGINE_ROLES, base_name
@@ -147,6 +149,16 @@ class Service:
         """One snapshot, read as the live service (or else the given config) says it is built."""
         return observe(self.api, self.namespace, self._understand, self._module.warn, self._others, self._children)
 
+    def history(self) -> list[Mapping[str, Any]]:
+        """The revisions that are kept. Without the right to read them there are none, with a warning."""
+        try:
+            return history.revisions(self.api, self.namespace)
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            self._module.warn(str(error))
+            return []
+
     def _understand(self, config_map: Mapping[str, Any] | None) -> tuple[str, str]:
         read = readable_config if self._absent_ok else stored_config
         config = read(config_map) or self._given
@@ -155,6 +167,20 @@ class Service:
         if not self._absent_ok:
             raise not_deployed(self.namespace)
         return ANY_BACKEND, base_name("")
+
+    def _remembering(self, planner: Callable[[Snapshot], Plan]) -> Callable[[Snapshot], Plan]:
+        """The planner, which is given the history when no live instance is left to copy."""
+
+        def planned(snapshot: Snapshot) -> Plan:
+            try:
+                return planner(snapshot)
+            except Refused as error:
+                revision = history.last(self.api, snapshot) if error.reason == NO_SIBLING else None
+                if revision is None:
+                    raise
+            return planner(replace(snapshot, revision=revision))
+
+        return planned
 
     def converge(self, planner: Callable[[Snapshot], Plan]) -> dict[str, Any]:
         """Run the plan (or in check mode only predict it) and return the module's result."""
@@ -170,6 +196,7 @@ class Service:
             stable_for=GANG_STABLE_SECONDS,
             roll_back=params.get("on_failure") == "rollback",
         )
+        planner = self._remembering(planner)
         outcome = execute.run(self.api, self.observe, planner, settings, check_mode=self._module.check_mode)
         result = {"changed": bool(outcome.actions), "actions": outcome.actions, "service": drift.reported(outcome.after).to_dict()}
         result["drift"] = drift.find(outcome.before).to_dict()

@@ -91,6 +91,35 @@ baseline:
       description: The record of success (digests, counts, revision, when, by whom); empty when there is none.
       type: dict
       sample: {"revision": 3}
+    damage:
+      description: Why the user config of the baseline cannot be read; empty when it can.
+      type: str
+      sample: ""
+    history:
+      description: The last ten records of success, the newest first. O(ascend.mindie.motor_service#module:revision) goes back to one.
+      type: list
+      elements: dict
+      contains:
+        revision:
+          description: Number of the record.
+          type: int
+          sample: 3
+        at:
+          description: When it was made (RFC 3339).
+          type: str
+          sample: "2026-08-01T09:30:00Z"
+        by:
+          description: By whom, as user and host.
+          type: str
+          sample: me@host
+        why:
+          description: The verb, and what it was for.
+          type: str
+          sample: "scale: record the counts prefill 4, decode 2"
+        counts:
+          description: Instances per engine role.
+          type: dict
+          sample: {"prefill": 4, "decode": 2}
 changes:
   description: How the given user config differs from the baseline.
   returned: when a user config was given and a baseline exists
@@ -139,7 +168,7 @@ def show(module: Any) -> dict[str, Any]:
     given = _entry.given_config(module)
     service = _entry.Service(module, _entry.namespace_of(module, given), given, absent_ok=True)
     snapshot = service.observe()
-    report = baseline_report(snapshot, _entry.stored_config(snapshot.config_map), given)
+    report = baseline_report(snapshot, given, service.history())
     return {"changed": False, "requests": service.api.requests, **report}
 
 

@@ -83,8 +83,9 @@ class Driver:
         return self.get("configmaps", "v1")["motor-config"]
 
     def mutating(self) -> list[tuple[str, str]]:
-        """Method and last part of the path of each request that changed something, the Lease and Events of long waits left out."""
-        found = [(request.method, request.path.rsplit("/", 1)[-1]) for request in self.proxy.mutating()]
+        """Method and last part of the path of each request that changed something, the Lease, Events of long waits and the history left out."""
+        requests = [request for request in self.proxy.mutating() if "/controllerrevisions" not in request.path]
+        found = [(request.method, request.path.rsplit("/", 1)[-1]) for request in requests]
         return [pair for pair in found if pair[1] not in ("ascend-mindie", "leases", "events")]
 
 

@@ -10,8 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from .._motor.owners import has_policy
 from .._motor.ownership import CONFIG_MAP, INSTANCE, LEASE, PART_OF, PRODUCT
-from .._motor.state import ANY_BACKEND, Snapshot, doubtful_nodes
+from .._motor.state import ANY_BACKEND, Snapshot, doubtful_nodes, infer_roles
 from .api import Api, ApiError, ObjectList
 
 READERS = 8
@@ -54,9 +55,17 @@ def observe(
             others={(kind, item["metadata"]["name"]): item for kind, found in listed.items() for item in found.result().items},
             **_workload_fields(workloads),
         )
+    if any(has_policy(role) for role in infer_roles(snapshot)):
+        snapshot = _with_instance_sets(api, snapshot)
     if children and snapshot.infer_service_set and children(snapshot):
         snapshot = replace(snapshot, workloads=_children(api, namespace))
     return replace(snapshot, nodes=_nodes(api, doubtful_nodes(snapshot), warn))
+
+
+def _with_instance_sets(api: Api, snapshot: Snapshot) -> Snapshot:
+    """With the InstanceSets, which say how many instances there are to be where an autoscaler decides that. Waiting reads them by itself."""
+    found = api.list_objects("InstanceSet", snapshot.namespace)
+    return replace(snapshot, instance_sets=found.items, instance_sets_version=found.resource_version)
 
 
 def _children(api: Api, namespace: str) -> tuple[Mapping[str, Any], ...]:
@@ -83,7 +92,7 @@ def _nodes(api: Api, names: Collection[str], warn: Callable[[str], None]) -> dic
 # Without a hint, a cluster that does not know InferServiceSets has none of them.
 _KINDS: dict[str, dict[str, Callable[[Api, str, str], ObjectList]]] = {
     "deployments": {"Deployment": Api.list_objects},
-    "infer_service_set": {"InferServiceSet": Api.list_objects, "InstanceSet": Api.list_objects},
+    "infer_service_set": {"InferServiceSet": Api.list_objects},
     ANY_BACKEND: {"Deployment": Api.list_objects, "InferServiceSet": Api.list_if_known},
 }
 
@@ -95,12 +104,9 @@ def _workloads(pool: ThreadPoolExecutor, api: Api, namespace: str, backend: str)
 def _workload_fields(workloads: Mapping[str, Future[ObjectList]]) -> dict[str, Any]:
     found = {kind: future.result() for kind, future in workloads.items()}
     nothing = ObjectList((), "")
-    sets, instance_sets = found.get("InferServiceSet", nothing), found.get("InstanceSet", nothing)
     return {
         "deployments": found.get("Deployment", nothing).items,
-        "infer_service_set": next(iter(sets.items), None),
-        "instance_sets": instance_sets.items,
-        "instance_sets_version": instance_sets.resource_version,
+        "infer_service_set": next(iter(found.get("InferServiceSet", nothing).items), None),
     }
 
 

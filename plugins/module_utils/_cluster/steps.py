@@ -15,6 +15,7 @@ from .._motor.generation import generation
 from .._motor.plan import ABSENT, GONE, KNOWN, NO_PODS, REDUCED, RUNNING, Plan, Step, Write
 from .._motor.record import with_applied
 from .._motor.state import Snapshot, deleted_workloads
+from . import history
 from .api import Api, Conflict
 from .idle import until_idle
 from .waiting import Waiter
@@ -66,7 +67,7 @@ class Execution:
             self._progress.step("record the success")
             self._record(by, run)
         after = self._waiter.current(self._snapshot)
-        self._progress.ended(after, "the service is as wanted")
+        self._progress.ended(after, self._plan.verb)
         return after
 
     def write(self, step: Step) -> Snapshot:
@@ -144,6 +145,7 @@ class Execution:
                 self.unsure.append(write)
             raise
         self.done.append(write)
+        self._progress.warnings.extend(history.keep(self._api, self._snapshot, f"{plan.verb}: {plan.why_record}"))
 
 
 def _now() -> str:

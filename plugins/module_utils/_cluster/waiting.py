@@ -44,13 +44,13 @@ class WaitFailed(MotorError):
 @dataclass(frozen=True)
 class Patience:
     """How long to wait. `deadline` is a time of the monotonic clock; a state that may flap must hold for `stable_for` seconds;
-    pods may be unschedulable for `unschedulable` seconds. Troubles of what is in `spare` do not end a wait early.
+    pods may be unschedulable for `unschedulable` seconds. `scope` says whose troubles end a wait early.
     """
 
     deadline: float
     stable_for: float = 0.0
     unschedulable: float = float("inf")
-    spare: frozenset[str] = frozenset()
+    scope: terminal.Scope = terminal.EVERYTHING
 
 
 class Waiter:
@@ -122,7 +122,7 @@ class Waiter:
         """Raise WaitFailed when something that this run is about cannot run, a moment later, so that all that fail alike are told."""
         symptoms = tuple(item for item in self._symptoms(current, now) if about is None or item.name in about)
         ages = {key: now - first for key, first in self._first_seen.items()}
-        ended = terminal.terminal(symptoms, ages, self._patience.spare, self._patience.unschedulable)
+        ended = terminal.terminal(symptoms, ages, self._patience.scope, self._patience.unschedulable)
         if not ended:
             self._ended_since = None
             return
@@ -166,6 +166,9 @@ class Waiter:
             sources["InstanceSet"] = (snapshot.instance_sets, snapshot.instance_sets_version)
         for kind, (items, version) in sources.items():
             if kind not in self._watches:
+                if not version:  # observing did not need them
+                    found = self._api.list_objects(kind, snapshot.namespace)
+                    items, version = found.items, found.resource_version
                 self._watches[kind] = Watch(self._api, kind, snapshot.namespace, items, version, self._changed)
 
 

@@ -6,18 +6,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from . import baseline, secrets
+from . import baseline, history, secrets
+from .errors import InputError
 from .plan import Plan
 from .record import USER_CONFIG_KEY, applied_of, standing
 from .state import Snapshot, service_state
+from .stored import stored_config
 from .user_config import UserConfig
 
 
-def baseline_report(snapshot: Snapshot, stored: UserConfig | None, given: UserConfig | None) -> dict[str, Any]:
-    """The baseline (secrets as marks), its drift from the live instances, and what `given` would change."""
+def baseline_report(snapshot: Snapshot, given: UserConfig | None, revisions: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """The baseline (secrets as marks), its drift from the live instances, its history, and what `given` would change."""
+    stored, damage = _stored(snapshot)
     wanted = dict(stored.counts) if stored else {}
     live = service_state(snapshot).counts()
     drift = {role: {"baseline": count, "live": live.get(role, 0)} for role, count in wanted.items() if live.get(role, 0) != count}
@@ -29,6 +32,8 @@ def baseline_report(snapshot: Snapshot, stored: UserConfig | None, given: UserCo
             "drift": drift,
             "user_config": secrets.mark(stored.data) if stored else {},
             "applied": applied_of(snapshot.config_map) or {},
+            "damage": damage,
+            "history": [history.summary(revision) for revision in revisions],
         }
     }
     if stored and given:
@@ -40,6 +45,14 @@ def baseline_report(snapshot: Snapshot, stored: UserConfig | None, given: UserCo
             "not_allowed": list(changes.not_allowed),
         }
     return report
+
+
+def _stored(snapshot: Snapshot) -> tuple[UserConfig | None, str]:
+    """The user config of the baseline, or why it cannot be read."""
+    try:
+        return stored_config(snapshot.config_map), ""
+    except InputError as error:
+        return None, error.message
 
 
 def diff(before: Snapshot, plan: Plan) -> dict[str, Any]:

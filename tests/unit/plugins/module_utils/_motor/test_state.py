@@ -217,11 +217,11 @@ def test_the_revision_grows_and_the_digest_of_the_environment_is_kept() -> None:
 def test_the_report_of_a_baseline_hides_secrets_and_shows_drift_and_changes() -> None:
     config = services.user_config(motor_coordinator_config={"api_key_config": {"api_key": "geheim"}})
     other = services.user_config(prefill=3, version="v3")
-    shown = report.baseline_report(services.snapshot(config, [("prefill", 0)]), config, other)
+    shown = report.baseline_report(services.snapshot(config, [("prefill", 0)]), other)
     assert "geheim" not in str(shown)
     assert shown["baseline"]["drift"] == {"prefill": {"baseline": 2, "live": 1}, "decode": {"baseline": 1, "live": 0}}
     assert shown["changes"]["counts"] == {"prefill": [2, 3]} and "version" in shown["changes"]["restart"]
-    assert report.baseline_report(services.snapshot(config, [], config_map=None), None, None)["baseline"]["standing"] == "absent"
+    assert report.baseline_report(services.snapshot(config, [], config_map=None), None)["baseline"]["standing"] == "absent"
 
 
 def test_npus_are_summed_over_containers_and_resources() -> None:
