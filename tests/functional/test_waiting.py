@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -90,7 +91,8 @@ def test_instances_that_cannot_run_end_the_wait(driver: Driver, behaviour: dict[
     assert ("Warning", "InstancesFailed") in events(driver)
 
 
-def test_the_same_task_again_ends_early_too_and_ends_well_when_the_cause_is_gone(driver: Driver) -> None:
+def test_the_same_task_again_ends_early_too_and_ends_well_when_the_cause_is_gone(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "OLD_SECONDS", 3.0)
     succeeded(driver.deploy())
     driver.cluster.behave(driver.namespace, pods_of(driver, "decode", 1), BAD_IMAGE)
     for dummy in range(2):
@@ -125,6 +127,18 @@ def test_a_quota_ends_the_wait(driver: Driver, monkeypatch: pytest.MonkeyPatch) 
     assert set(failures(failed)) <= {driver.name("prefill", 2), driver.name("prefill", 3)}
     limit_pods(driver, None)
     succeeded(driver.scale(prefill=4, decode=1, wait_timeout=PATIENT))
+
+
+def test_a_corrected_cause_is_waited_for_although_it_still_shows(driver: Driver) -> None:
+    """Kubelet tries again only after a pause: until then the task that is run again sees the old error."""
+    succeeded(driver.deploy())
+    driver.cluster.behave(driver.namespace, pods_of(driver, "prefill", 2), BAD_IMAGE)
+    assert driver.scale(prefill=3, decode=1, wait_timeout=PATIENT)["reason"] == "InstancesFailed"
+    pod = next(name for name in driver.get("pods", "v1") if name.startswith(driver.name("prefill", 2)))
+    later = threading.Timer(5, driver.cluster.annotate_pod, (driver.namespace, pod, {"fake/image-pull-error": None}))
+    later.start()
+    succeeded(driver.scale(prefill=3, decode=1, wait_timeout=PATIENT))
+    later.join()
 
 
 def test_a_quota_that_is_lifted_in_time_ends_nothing(on_deployments: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,8 +262,6 @@ def test_the_timeline_tells_what_happened(driver: Driver) -> None:
 def test_events_tell_of_a_long_wait_and_of_no_short_one(driver: Driver) -> None:
     succeeded(driver.deploy())
     driver.cluster.behave(driver.namespace, pods_of(driver, "prefill", 2), {"fake/ready-after": "14s"})
-    requests = len(driver.proxy.mutating())
-    assert events(driver) == [] or requests, "a short run writes no Events"
     succeeded(driver.scale(prefill=3, decode=1))
     told = events(driver)
     assert ("Normal", "Waiting") in told and told[-1] == ("Normal", "Settled")

@@ -122,7 +122,7 @@ class _Run:
         return replace(plan, steps=plan.steps[1:])
 
     def _locked(self, lock: Lock, plan: Plan, snapshot: Snapshot) -> Outcome:
-        self._spare = terminal.spared(snapshot, plan)
+        self._scope = terminal.scope(snapshot, plan)
         self._progress = Progress(self.api.fenced(lock.check), plan.verb, self.settings.by, self.settings.run, snapshot)
         try:
             outcome = self._persist(lock, plan, snapshot)
@@ -217,7 +217,7 @@ class _Run:
 
         settings = self.settings
         limit = settings.unschedulable_timeout
-        patience = Patience(self._deadline, settings.stable_for, settings.wait_timeout if limit is None else limit, self._spare)
+        patience = Patience(self._deadline, settings.stable_for, settings.wait_timeout if limit is None else limit, self._scope)
         waiter = Waiter(self.api, plan.namespace, check, patience, self._progress)
         execution = Execution(self.api, plan, snapshot, waiter, check, wait=settings.wait)
         try:

@@ -52,11 +52,11 @@ class Progress:
         """The run ends in failure. Unless `always`, that is an Event only when there were others."""
         self._write(self._reporter.end(News(reason, message, warning=True), always=always))
 
-    def ended(self, snapshot: Snapshot, message: str) -> None:
-        """The run has reached what it was to reach."""
+    def ended(self, snapshot: Snapshot, verb: str) -> None:
+        """A plan has reached what it was to reach."""
         self._note(snapshot)
         self.step("")
-        self._write(self._reporter.end(News(events.SETTLED, message), always=False))
+        self._write(self._reporter.end(News(events.SETTLED, f"{verb} has ended"), always=False))
 
     def close(self) -> None:
         """Write no more Events; the last one is given a moment."""

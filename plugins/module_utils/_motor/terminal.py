@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from . import pods as pod_facts
-from .instances import parse_instance_name
+from .instances import ENGINE_ROLES, parse_instance_name
 from .ownership import CONTROL_APP
 from .plan import Plan
 from .record import APPLIED, DEPLOYER, applied_of, standing
@@ -21,6 +22,8 @@ from .state import Instance, Object, ServiceState, Snapshot, instance_pods, serv
 REFUSED, PROGRESS = "refused", "progress"
 # Why the server refuses pods may pass: a quota is counted again only some time after other pods are gone.
 REFUSED_SECONDS = 15.0
+# What was there before this run may be about to run, the cause being corrected: it is tried again after a pause that grows to five minutes.
+OLD_SECONDS = 330.0
 # Instances that fail alike are told together.
 TOGETHER_SECONDS = 1.0
 
@@ -68,8 +71,21 @@ def symptoms(snapshot: Snapshot, workloads: Workloads) -> tuple[Symptom, ...]:
     return tuple(symptom for symptom in found if symptom)
 
 
-def spared(before: Snapshot, plan: Plan) -> frozenset[str]:
-    """Names of instances and control roles whose troubles do not end this run: they were there before, and it does not touch them.
+@dataclass(frozen=True)
+class Scope:
+    """What a run is about, by names of instances and control roles. `old` were there before, and the run does not touch them;
+    of these, `spared` are no business of the run: their troubles do not end it.
+    """
+
+    old: frozenset[str] = frozenset()
+    spared: frozenset[str] = frozenset()
+
+
+EVERYTHING = Scope()
+
+
+def scope(before: Snapshot, plan: Plan) -> Scope:
+    """The scope of a run that carries out `plan`, made for `before`.
 
     Of the instances that are there, those of the last record of success are the oldest; the rest belong to a change that has
     not ended. Control roles count when this run makes them, or when the service was never reached in full.
@@ -82,17 +98,27 @@ def spared(before: Snapshot, plan: Plan) -> frozenset[str]:
     for engine_role, count in _recorded(before, state).items():
         oldest = sorted(state.live(engine_role), key=lambda instance: (born.get(instance.name, "~"), instance.index))
         kept.update(instance.name for instance in oldest[:count])
-    if as_recorded and not _makes_control(before, plan):
-        kept.update(role.name for role in state.control)
-    return frozenset(kept - touched)
+    there = {instance.name for engine_role in ENGINE_ROLES for instance in state.live(engine_role)}
+    if not _makes_control(before, plan):
+        there.update(role.name for role in state.control if role.pods)
+        kept.update(role.name for role in state.control if as_recorded)
+    return Scope(frozenset(there - touched), frozenset(kept - touched))
 
 
-def terminal(
-    found: Iterable[Symptom], ages: Mapping[Key, float], spare: frozenset[str], unschedulable_seconds: float
-) -> tuple[Symptom, ...]:
+def terminal(found: Iterable[Symptom], ages: Mapping[Key, float], about: Scope, unschedulable_seconds: float) -> tuple[Symptom, ...]:
     """The symptoms that end the wait. `ages` are seconds since each was first seen without a break."""
-    lasting = {pod_facts.UNSCHEDULABLE: unschedulable_seconds, REFUSED: REFUSED_SECONDS}
-    return tuple(symptom for symptom in found if symptom.name not in spare and ages[symptom.key] >= lasting.get(symptom.kind, 0.0))
+    mine = (symptom for symptom in found if symptom.name not in about.spared)
+    return tuple(symptom for symptom in mine if ages[symptom.key] >= _lasting(symptom, about, unschedulable_seconds))
+
+
+def _lasting(symptom: Symptom, about: Scope, unschedulable_seconds: float) -> float:
+    """How many seconds a symptom must be seen before it ends the wait."""
+    if symptom.kind == pod_facts.UNSCHEDULABLE:
+        return unschedulable_seconds
+    if symptom.name in about.old:
+        # A deadline for progress that passed in an earlier run says nothing of this one.
+        return math.inf if symptom.kind == PROGRESS else OLD_SECONDS
+    return REFUSED_SECONDS if symptom.kind == REFUSED else 0.0
 
 
 def _not_running(state: ServiceState) -> list[Instance]:

@@ -13,7 +13,7 @@ from .state import ServiceState
 
 MOST_ENTRIES = 200
 # A change of state that is told in one line.
-LONGEST_REASON = 300
+LONGEST_REASON = 200
 GONE = "gone"
 STARTED, ENDED, CUT = "started", "ended", "cut"
 

@@ -12,9 +12,9 @@ import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import pods as pod_facts
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import terminal
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan, Step, create, delete
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan, Step, Subject, create, delete
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.terminal import Symptom, Workloads
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.terminal import Scope, Symptom, Workloads
 
 from . import services
 
@@ -194,12 +194,30 @@ def symptom(name: str = "vllm-p2", kind: str = "image") -> Symptom:
 )
 def test_how_long_a_symptom_must_last(kind: str, age: float, ends: bool) -> None:
     found = symptom(kind=kind)
-    assert terminal.terminal([found], {found.key: age}, frozenset(), 60.0) == ((found,) if ends else ())
+    assert terminal.terminal([found], {found.key: age}, Scope(), 60.0) == ((found,) if ends else ())
 
 
 def test_what_is_spared_does_not_end_a_run() -> None:
     found = symptom("vllm-d0")
-    assert terminal.terminal([found], {found.key: 100.0}, frozenset({"vllm-d0"}), 60.0) == ()
+    assert terminal.terminal([found], {found.key: 1000.0}, Scope(spared=frozenset({"vllm-d0"})), 60.0) == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "age", "ends"),
+    [
+        ("image", 329.0, False),
+        ("image", 330.0, True),
+        ("crash", 330.0, True),
+        ("refused", 16.0, False),
+        ("refused", 330.0, True),
+        ("progress", 1e6, False),
+        ("unschedulable", 60.0, True),
+    ],
+)
+def test_what_was_there_before_gets_time_to_be_tried_again(kind: str, age: float, ends: bool) -> None:
+    """The cause may be corrected, and kubelet comes to it after five minutes at most."""
+    found = symptom(kind=kind)
+    assert terminal.terminal([found], {found.key: age}, Scope(old=frozenset({found.name})), 60.0) == ((found,) if ends else ())
 
 
 def live(**counts: int) -> Snapshot:
@@ -221,17 +239,24 @@ CONTROL = {"controller", "coordinator"}
 
 def test_instances_that_were_there_before_are_spared() -> None:
     growing = plan(Step("create", (create(services.deployment("prefill", 2), "missing"),)))
-    assert terminal.spared(live(prefill=2, decode=1), growing) == {"vllm-p0", "vllm-p1", "vllm-d0"} | CONTROL
+    assert terminal.scope(live(prefill=2, decode=1), growing).spared == {"vllm-p0", "vllm-p1", "vllm-d0"} | CONTROL
+
+
+def test_what_was_there_before_is_old_unless_it_is_touched() -> None:
+    shot = live(prefill=4, decode=1)
+    step = Step("replace", (delete("Deployment", shot.deployments[0], "new image"),), subjects=(Subject("controller", {}),))
+    assert terminal.scope(shot, plan(step)).old == {"vllm-p1", "vllm-p2", "vllm-p3", "vllm-d0", "coordinator"}
+    assert terminal.scope(Snapshot(services.NAMESPACE, "deployments", "vllm"), plan()).old == frozenset()
 
 
 def test_an_instance_that_is_made_again_under_its_name_is_not_spared() -> None:
     shot = live(prefill=2, decode=1)
     replacing = plan(Step("replace", (delete("Deployment", shot.deployments[0], "new image"),)))
-    assert "vllm-p0" not in terminal.spared(shot, replacing)
+    assert "vllm-p0" not in terminal.scope(shot, replacing).spared
 
 
 def test_after_an_interruption_the_newest_beyond_the_record_are_not_spared() -> None:
-    assert terminal.spared(live(prefill=4, decode=1), plan()) == {"vllm-p0", "vllm-p1", "vllm-d0"} | CONTROL
+    assert terminal.scope(live(prefill=4, decode=1), plan()).spared == {"vllm-p0", "vllm-p1", "vllm-d0"} | CONTROL
     shot = live(prefill=3, decode=1)
     oldest_last = replace(
         shot,
@@ -242,19 +267,19 @@ def test_after_an_interruption_the_newest_beyond_the_record_are_not_spared() -> 
             for item in shot.deployments
         ),
     )
-    assert terminal.spared(oldest_last, plan()) == {"vllm-p0", "vllm-p2", "vllm-d0"} | CONTROL
+    assert terminal.scope(oldest_last, plan()).spared == {"vllm-p0", "vllm-p2", "vllm-d0"} | CONTROL
 
 
 def test_a_service_that_was_never_reached_spares_nothing() -> None:
     shot = live(prefill=2, decode=1)
     config_map = {**(shot.config_map or {}), "metadata": {**(shot.config_map or {})["metadata"], "annotations": {}}}
-    assert terminal.spared(replace(shot, config_map=config_map), plan()) == frozenset()
-    assert terminal.spared(replace(shot, config_map=None), plan()) == frozenset()
+    assert terminal.scope(replace(shot, config_map=config_map), plan()).spared == frozenset()
+    assert terminal.scope(replace(shot, config_map=None), plan()).spared == frozenset()
 
 
 def test_a_service_of_the_deployer_is_spared_as_it_is() -> None:
     shot = services.snapshot(CONFIG, services.running(prefill=3, decode=1), applied=False)
-    assert terminal.spared(shot, plan()) == {"vllm-p0", "vllm-p1", "vllm-p2", "vllm-d0"} | CONTROL
+    assert terminal.scope(shot, plan()).spared == {"vllm-p0", "vllm-p1", "vllm-p2", "vllm-d0"} | CONTROL
 
 
 @pytest.mark.parametrize(
@@ -267,5 +292,5 @@ def test_a_service_of_the_deployer_is_spared_as_it_is() -> None:
     ],
 )
 def test_control_roles_count_when_the_run_makes_them(obj: dict[str, Any], expected: set[str]) -> None:
-    found = terminal.spared(live(prefill=2, decode=1), plan(Step("workloads", (create(obj, "missing"),))))
+    found = terminal.scope(live(prefill=2, decode=1), plan(Step("workloads", (create(obj, "missing"),)))).spared
     assert found & CONTROL == expected
