@@ -146,7 +146,7 @@ def keda(cluster: Cluster) -> Iterator[None]:
     cluster.apply_crds(CRDS / "keda")
     yield
     cluster.request("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/scaledobjects.keda.sh")
-    wait_for(lambda: cluster.request("GET", "/apis/keda.sh")[0] == 404, 20, "ScaledObjects are unknown again")
+    wait_for(lambda: "keda.sh" not in {group["name"] for group in cluster.get("/apis")["groups"]}, 20, "ScaledObjects are unknown again")
 
 
 @pytest.mark.usefixtures("keda")

@@ -102,7 +102,9 @@ def unsettled(snapshot: Snapshot, wanted: Mapping[str, int]) -> str:
 def unreduced(snapshot: Snapshot, wanted: Mapping[str, int]) -> str:
     """Why a lower count is not reached yet, or "": the operator has still more instances than wanted, so it may make pods anew."""
     for role, count in wanted.items():
-        item = instance_set_of(snapshot, role) or {"spec": {}}
+        item = instance_set_of(snapshot, role)
+        if item is None:
+            return f"InstanceSet of {role} does not exist"
         numbers = (item["spec"].get("replicas") or 0, (item.get("status") or {}).get("replicas") or 0)
         if max(numbers) > count:
             return f"InstanceSet {item['metadata']['name']}: {max(numbers)} instances, {count} wanted"
