@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from . import _entry, _inputs
+from ._entry_past import Past
+from ._motor import drift, faults
 from ._motor.errors import InputError, Refused
 from ._motor.guard import unfinished_verb
 from ._motor.manifests import Rendered, render
@@ -32,17 +34,18 @@ class Deployment:
 
     def __init__(self, module: Any) -> None:
         self._params = module.params
-        self.config = self._config(module)
-        self._env = _inputs.read_env(module.params["env"], module.params["env_content"])
+        self._allow_restart = bool(module.params["allow_restart"])
         release = module.params["release"]
         self._release = understand(_inputs.read_release(release), source=f"release ({release})") if release else None
+        self._env = _inputs.read_env(module.params["env"], module.params["env_content"])
+        self._past = self._read_past(module) if module.params["revision"] else None
+        self.config = _with_counts(module, self._past.config if self._past else self._given(module))
         self._new_service_id = f"{self.config.namespace}_{_shanghai_time()}"
         self._choice = _entry.given_choice(module)
         self._node_ports = _node_ports(module.params["node_ports"])
         self._drafted = self._render(self._new_service_id, None if self._node_ports == "auto" else self._node_ports)
-        namespace = _entry.namespace_of(module, self.config)
-        self._allow_restart = bool(module.params["allow_restart"])
-        self.service = _entry.Service(module, namespace, self.config, others=_entry.OBJECT_KINDS, children=self._may_replace)
+        if self._past is None:  # what is wrong with the inputs is said before anything is asked of the cluster
+            self.service = self._connect(module, self.config)
 
     def plan(self, snapshot: Snapshot) -> Plan:
         """The plan from a snapshot to the wanted service."""
@@ -50,19 +53,41 @@ class Deployment:
         namespace = self._missing_namespace() if stored is None else None
         service_id = service_id_of(snapshot.config_map) if snapshot.config_map else None
         rendered = self._render(service_id or self._new_service_id, self._ports(snapshot))
-        plan = plan_deploy(snapshot, self.config, rendered, stored, namespace, self._choice, allow_restart=self._allow_restart)
-        return replace(plan, env_sha256=sha256(self._env.text) if self._env else None)
+        config = self._settled(snapshot) if stored else self.config
+        plan = plan_deploy(snapshot, config, rendered, stored, namespace, self._choice, allow_restart=self._allow_restart)
+        plan = faults.checked(snapshot, plan, allowed=self._params["allow_during_fault"])
+        return self._explained(replace(plan, env_sha256=sha256(self._env.text) if self._env else None))
+
+    def _settled(self, snapshot: Snapshot) -> UserConfig:
+        """The config with the counts to go for when the live instances are not those of the baseline."""
+        return with_counts(self.config, drift.settle(snapshot, self.config.counts, self._params["on_drift"]))
+
+    def _explained(self, plan: Plan) -> Plan:
+        if self._past is None:
+            return plan
+        notices = (*plan.notices, *self._past.notices(release=self._release is not None))
+        return replace(plan, notices=notices, why_record=f"go back to revision {self._past.number}")
 
     def _may_replace(self, snapshot: Snapshot) -> bool:
         """Whether workloads may have to be replaced, which the Infer Operator never does by itself."""
         return self._allow_restart or unfinished_verb(snapshot) is not None
 
-    def _config(self, module: Any) -> UserConfig:
+    def _connect(self, module: Any, config: UserConfig | None) -> _entry.Service:
+        namespace = _entry.namespace_of(module, config)
+        return _entry.Service(module, namespace, config, others=_entry.OBJECT_KINDS, children=self._may_replace)
+
+    def _read_past(self, module: Any) -> Past:
+        self.service = self._connect(module, None)
+        past = Past(self.service.api, self.service.namespace, module.params["revision"])
+        self._env = past.env(self._env, release=self._release is not None)
+        return past
+
+    @staticmethod
+    def _given(module: Any) -> UserConfig:
         config = _entry.given_config(module)
         if config is None:
             raise InputError("user_config is needed", source="user_config", path="user_config")
-        counts = _entry.given_counts(module)
-        return with_counts(config, counts) if counts else config
+        return config
 
     def _ports(self, snapshot: Snapshot) -> Any:
         """The option `node_ports`; what the Infer Operator needs as numbers is chosen here."""
@@ -95,6 +120,11 @@ class Deployment:
         if found["metadata"].get("deletionTimestamp"):
             raise Refused(f"Namespace {name} is being deleted. Wait until it is gone, then create it again.", reason="NamespaceTerminating")
         return None
+
+
+def _with_counts(module: Any, config: UserConfig) -> UserConfig:
+    counts = _entry.given_counts(module)
+    return with_counts(config, counts) if counts else config
 
 
 def node_ports_of(services: Iterable[Mapping[str, Any]]) -> list[int]:

@@ -19,6 +19,7 @@ description:
   - The record of success is written last. A run that was interrupted is finished by running the task again, from any machine.
 extends_documentation_fragment:
   - ascend.mindie.auth
+  - ascend.mindie.drift
   - ascend.mindie.wait
   - ascend.mindie.wait.on_failure
   - ascend.mindie.scale_in
@@ -48,7 +49,9 @@ options:
       - Needed unless O(user_config) or O(user_config_content) is given.
     type: str
   user_config:
-    description: Path of the C(user_config.json), read where the module runs. Needed for O(state=present) unless O(user_config_content) is given.
+    description:
+      - Path of the C(user_config.json), read where the module runs.
+      - Needed for O(state=present) unless O(user_config_content) or O(revision) is given.
     type: path
   user_config_content:
     description: The user config itself, as text or mapping, instead of O(user_config).
@@ -58,6 +61,15 @@ options:
       - Values that replace keys of C(motor_deploy_config) of the user config, for example from an inventory.
       - Known keys are those of C(motor_deploy_config), such as C(job_id), C(p_instances_num) or C(image_name).
     type: dict
+  revision:
+    description:
+      - Go back to this revision of the history instead of giving a user config; M(ascend.mindie.motor_config_baseline_info) lists those that are kept.
+      - Its user config is converged to like any other one, so what pods read only when they start needs O(allow_restart=true) and O(release).
+      - Its environment is taken, too, when O(release) is given and neither O(env) nor O(env_content) is. Where it differs from that of now,
+        O(release) is needed.
+      - Secrets are not kept. Their values are taken from the current C(motor-config); a secret that has changed since is refused with its path.
+      - Needs O(namespace).
+    type: int
   env:
     description: Path of the C(env.json), read where the module runs. Needed together with O(release).
     type: path
@@ -148,6 +160,13 @@ EXAMPLES = r"""
   ascend.mindie.motor_service:
     namespace: mindie-motor
     state: absent
+
+- name: Go back to the third record of success
+  ascend.mindie.motor_service:
+    namespace: mindie-motor
+    revision: 3
+    release: /srv/motor/examples/deployer
+    allow_restart: true
 """
 
 RETURN = r"""
@@ -473,9 +492,11 @@ def main() -> None:
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         **_entry.CONFIG_SPEC,
         **_entry.INSTANCES_SPEC,
+        **_entry.DRIFT_SPEC,
         **_entry.WAIT_SPEC,
         **_entry.ON_FAILURE_SPEC,
         **_entry.SCALE_IN_SPEC,
+        "revision": {"type": "int"},
         "env": {"type": "path"},
         "env_content": {"type": "raw"},
         "release": {"type": "path"},
@@ -488,8 +509,8 @@ def main() -> None:
     _entry.run_module(
         spec,
         converge,
-        mutually_exclusive=[("user_config", "user_config_content"), ("env", "env_content")],
-        required_if=[("state", "present", ("user_config", "user_config_content"), True)],
+        mutually_exclusive=[("user_config", "user_config_content", "revision"), ("overrides", "revision"), ("env", "env_content")],
+        required_if=[("state", "present", ("user_config", "user_config_content", "revision"), True)],
     )
 
 

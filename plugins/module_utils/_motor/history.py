@@ -95,7 +95,7 @@ def restored_config(revision: Mapping[str, Any], current: Mapping[str, str]) -> 
 
     Raises Refused when the revision was kept without its config, or a secret of it is not the current one any more, naming its path.
     """
-    found = _restored(revision, "config", current)
+    found = _restored(revision, "config", current.get(USER_CONFIG_KEY, ""))
     if found is None:
         raise Refused(
             f"Cannot go back to revision {revision['revision']}: its user config was too large to be kept. Give the old user_config instead.",
@@ -106,7 +106,7 @@ def restored_config(revision: Mapping[str, Any], current: Mapping[str, str]) -> 
 
 def restored_env(revision: Mapping[str, Any], current: Mapping[str, str]) -> Document | None:
     """The environment of a revision, None when it was not known. Raises Refused as `restored_config` does."""
-    return _restored(revision, "env", current)
+    return _restored(revision, "env", _env_text(current))
 
 
 def same_env(revision: Mapping[str, Any], current: Mapping[str, str]) -> bool:
@@ -114,7 +114,7 @@ def same_env(revision: Mapping[str, Any], current: Mapping[str, str]) -> bool:
     return bool((revision.get("data") or {}).get("env") == _marked(_env_text(current)))
 
 
-def _restored(revision: Mapping[str, Any], what: str, current: Mapping[str, str]) -> Document | None:
+def _restored(revision: Mapping[str, Any], what: str, current: str) -> Document | None:
     stored = (revision.get("data") or {}).get(what)
     if stored is None:
         return None
@@ -187,13 +187,13 @@ def _variables(deployment: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, A
                 yield f"spec.template.spec.containers[{container['name']}].env[{item['name']}].value", item
 
 
-def _known_secrets(current: Mapping[str, str]) -> dict[str, str]:
-    """Secrets that are known now, by their marks."""
+def _known_secrets(text: str) -> dict[str, str]:
+    """The secrets of a JSON text, by their marks."""
     try:
-        config = json_reader.read(current.get(USER_CONFIG_KEY, ""), source=USER_CONFIG_KEY).data
+        data = json_reader.read(text, source=USER_CONFIG_KEY).data
     except InputError:
-        config = {}
-    return {secrets.digest(value): value for value in (*secrets.values(config), *secrets.values(environment.read(current) or {}))}
+        return {}
+    return {secrets.digest(value): value for value in secrets.values(data)}
 
 
 def _resolved(known: Mapping[str, str], mark: str, number: int, path: Path) -> str:
