@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cluster import Cluster
 from tests.cluster.cluster import CRDS
@@ -146,7 +147,7 @@ def keda(cluster: Cluster) -> Iterator[None]:
     cluster.apply_crds(CRDS / "keda")
     yield
     cluster.request("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/scaledobjects.keda.sh")
-    wait_for(lambda: "keda.sh" not in {group["name"] for group in cluster.get("/apis")["groups"]}, 20, "ScaledObjects are unknown again")
+    wait_for(lambda: not _serves_keda(cluster), 20, "ScaledObjects are unknown again")
 
 
 @pytest.mark.usefixtures("keda")
@@ -163,3 +164,24 @@ def test_a_scaled_object_owns_a_count(on_deployments: Driver, on_set: Driver, ba
     assert succeeded(driver.scale(prefill=2, decode=2))["service"]["owners"] == {"prefill": "ScaledObject by-queue"}
     kept = succeeded(driver.deploy(driver.with_config("motor_deploy_config", "p_instances_num", value=3)))
     assert kept["service"]["counts"]["prefill"] == 2 and "ScaledObject by-queue" in kept["warnings"][0]
+
+
+def test_a_cluster_with_other_kinds_of_keda_alone_is_no_error(on_deployments: Driver) -> None:
+    """The group is served, ScaledObjects are not."""
+    driver = on_deployments
+    (crd,) = yaml.safe_load_all((CRDS / "keda" / "scaledobjects.yaml").read_text())
+    crd["metadata"]["name"] = "triggerauthentications.keda.sh"
+    crd["spec"]["names"] = {"kind": "TriggerAuthentication", "plural": "triggerauthentications"}
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert driver.cluster.request("POST", path, crd)[0] == 201
+    try:
+        wait_for(lambda: _serves_keda(driver.cluster), 20, "the group keda.sh is served")
+        assert succeeded(driver.deploy())["changed"]
+        assert any(request.path.endswith("/scaledobjects") for request in driver.proxy.requests)
+    finally:
+        driver.cluster.request("DELETE", f"{path}/triggerauthentications.keda.sh")
+        wait_for(lambda: not _serves_keda(driver.cluster), 20, "the group keda.sh is gone")
+
+
+def _serves_keda(cluster: Cluster) -> bool:
+    return "keda.sh" in {group["name"] for group in cluster.get("/apis")["groups"]}

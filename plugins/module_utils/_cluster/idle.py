@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._motor import idle
@@ -22,32 +22,39 @@ class NotIdle(MotorError):
     """Instances that were to go were not found idle in time, and the user does not want them to be deleted all the same."""
 
 
-def until_idle(api: Api, namespace: str, wish: idle.IdleWait, check: Callable[[], None]) -> list[dict[str, Any]]:
-    """Return when all victims are idle, or (on_timeout: continue) when time is up, with what was last seen of each.
+def until_idle(
+    api: Api, namespace: str, wish: idle.IdleWait, check: Callable[[], None], tell: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Return as soon as all victims are idle, or (on_timeout: continue) when time is up, with what was last seen of each.
 
-    `check` raises when the run has to stop. Raises NotIdle when time is up with on_timeout: fail, and ApiError when the user may
-    not read the metrics at all. A coordinator that does not answer leaves the load unknown; without its Service there is
-    nothing to wait for, so that time is up at once.
+    `check` raises when the run has to stop; `tell` is told after each look what is still waited for. Raises NotIdle when time
+    is up with on_timeout: fail, and ApiError when the user may not read the metrics at all. A coordinator that does not answer
+    leaves the load unknown; without its Service there is nothing to wait for, so that time is up at once.
     """
     started, watched = time.monotonic(), idle.begin(wish.victims)
-    while not all(item.idle for item in watched):
+    while busy := _busy(watched):
         check()
         reading, possible = _read(api, namespace, wish.service, started)
         watched = idle.look(watched, reading, wish.collection)
-        left = wish.timeout - (time.monotonic() - started)
-        if left <= 0 or not possible:
+        busy, left = _busy(watched), wish.timeout - (time.monotonic() - started)
+        if not busy or left <= 0 or not possible:
             break
+        tell(f"not idle yet: {busy}")
         _nap(min(POLL_SECONDS, left), check)
     waited = time.monotonic() - started
-    busy = [item.in_words() for item in watched if not item.idle]
     if busy and wish.on_timeout == idle.FAIL:
         raise NotIdle(
-            f"Cannot remove instances of {namespace} while they are not idle: {'; '.join(busy)} after {waited:.0f} s. Nothing was deleted in this step. "
+            f"Cannot remove instances of {namespace} while they are not idle: {busy} after {waited:.0f} s. Nothing was deleted in this step. "
             "Run the task again later, raise wait_idle.timeout, or set wait_idle.on_timeout: continue.",
             reason="NotIdle",
             drained=[item.to_dict() for item in watched],
         )
     return [{**item.to_dict(), "seconds": round(waited, 1)} for item in watched]
+
+
+def _busy(watched: Iterable[idle.Watched]) -> str:
+    """Who is not known to be idle, in words."""
+    return "; ".join(item.in_words() for item in watched if not item.idle)
 
 
 def _read(api: Api, namespace: str, service: str, started: float) -> tuple[idle.Reading, bool]:

@@ -39,7 +39,7 @@ def observe(
         config_map = pool.submit(api.get, "ConfigMap", namespace, CONFIG_MAP)
         lease = pool.submit(api.get, "Lease", namespace, LEASE)
         pods = pool.submit(api.list_objects, "Pod", namespace)
-        scalers = [pool.submit(api.list_objects, kind, namespace) for kind in _scaler_kinds(api)]
+        scalers = [pool.submit(api.list_if_known, kind, namespace) for kind in _scaler_kinds(api)]
         listed = {kind: pool.submit(_list_kind, api, kind, namespace) for kind in others}
         backend, base_name = understand(config_map.result())
         workloads = _workloads(pool, api, namespace, backend)

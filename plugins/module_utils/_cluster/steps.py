@@ -54,7 +54,7 @@ class Execution:
             self._check()
             self._progress.step(step.title)
             if step.idle:
-                self.drained.extend(until_idle(self._api, self._plan.namespace, step.idle, self._check))
+                self.drained.extend(until_idle(self._api, self._plan.namespace, step.idle, self._check, self._tell))
             stale = self._stale(step)
             self.write(step)
             self._await(step, stale)
@@ -69,6 +69,9 @@ class Execution:
         after = self._waiter.current(self._snapshot)
         self._progress.ended(after, self._plan.verb)
         return after
+
+    def _tell(self, missing: str) -> None:
+        self._progress.waiting(self._snapshot, missing)
 
     def write(self, step: Step) -> Snapshot:
         """Send the writes of a step, up to 8 at once; the first error wins after all have ended."""
