@@ -185,3 +185,17 @@ def test_a_cluster_with_other_kinds_of_keda_alone_is_no_error(on_deployments: Dr
 
 def _serves_keda(cluster: Cluster) -> bool:
     return "keda.sh" in {group["name"] for group in cluster.get("/apis")["groups"]}
+
+
+def test_replacing_instances_keeps_what_an_autoscaler_changed(on_set: Driver) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    autoscaled(driver, 3, low=3, high=4)
+    other = driver.with_config("motor_deploy_config", "image_name", value="registry.example/other:2")
+    replaced = succeeded(driver.deploy(other, allow_restart=True, wait_timeout=200))
+    assert replaced["service"]["counts"] == {"prefill": 3, "decode": 1}
+    pods = driver.get("pods", "v1")
+    engines = [pod for pod in pods.values() if "infer.huawei.com/instanceset-index" in pod["metadata"]["labels"]]
+    images = {container["image"] for pod in engines for container in pod["spec"]["containers"]}
+    assert images == {"registry.example/other:2"}
+    assert "vllm-0-prefill-scaler" in driver.get("horizontalpodautoscalers", SCALERS)
