@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.functional.conftest import EXAMPLES, MODES, RELEASE, Driver
+from tests.functional.test_adopt import made_by_the_deployer
 from tests.support.playbooks import Outcome, PlaybookFailed, run, services
 
 
@@ -66,6 +67,21 @@ def test_every_playbook_and_role_with_another_python_first_on_path(driver: Drive
     site.predicted_and_done("deploy")
     site.predicted_and_done("remove")
     assert driver.get("pods", "v1") == {}
+
+
+def test_adopting_a_service_and_going_back_to_a_revision(on_deployments: Driver) -> None:
+    driver = on_deployments
+    made_by_the_deployer(driver)
+    site = Site(driver, "")
+    named = {"mindie_namespace": driver.namespace}
+    site.variables = {**named, "mindie_wait_timeout": 60}
+    adopted = site.predicted_and_done("adopt")
+    assert [action["name"] for action in adopted.actions] == ["motor-config"]
+    site.predicted_and_done("scale", mindie_instances={"prefill": 3, "decode": 1}, mindie_on_drift="fail", mindie_allow_during_fault=True)
+    back = site.predicted_and_done("roll_back", mindie_revision=1, mindie_instances={"prefill": 9, "decode": 9})
+    assert back.service["counts"] == {"prefill": 2, "decode": 1}
+    with pytest.raises(PlaybookFailed, match="mindie_revision"):
+        site.play("roll_back")
 
 
 def test_one_run_over_several_services(on_deployments: Driver) -> None:
