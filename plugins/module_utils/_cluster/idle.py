@@ -33,7 +33,6 @@ def until_idle(
     """
     started, watched = time.monotonic(), idle.begin(wish.victims)
     while busy := _busy(watched):
-        check()
         reading, possible = _read(api, namespace, wish.service, started)
         watched = idle.look(watched, reading, wish.collection)
         busy, left = _busy(watched), wish.timeout - (time.monotonic() - started)
