@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from .manifests import Rendered
 from .manifests.identity import keep_identity
 from .ownership import is_ours
 from .plan import Write, create, delete, update
+from .siblings import is_engine
 from .state import Snapshot, is_deleted, service_state
 
 WORKLOADS = frozenset({"Deployment", "InferServiceSet"})
@@ -53,7 +54,9 @@ class Convergence:
 
 def converge(snapshot: Snapshot, rendered: Rendered, wanted_generation: str) -> Convergence:
     """Compare everything but the counts of engine instances, which change by their own steps."""
-    live = {(obj["kind"], obj["metadata"]["name"]): obj for obj in live_objects(snapshot) if not is_going(obj)}
+    instances = {obj["metadata"]["name"] for _role, _index, obj in rendered.instances}
+    ours = (obj for obj in live_objects(snapshot) if not is_going(obj) and not _is_namesake(obj, instances))
+    live = {(obj["kind"], obj["metadata"]["name"]): obj for obj in ours}
     unmarked = generation.of_baseline(snapshot.config_map)
     writes: list[Write] = []
     outdated: list[Outdated] = []
@@ -76,6 +79,11 @@ def converge(snapshot: Snapshot, rendered: Rendered, wanted_generation: str) -> 
         elif paths:
             writes.append(update(merged(wanted, found), f"{', '.join(paths)} differs"))
     return Convergence(tuple(writes), new_set, tuple(outdated), _prune(snapshot, rendered))
+
+
+def _is_namesake(obj: Mapping[str, Any], instances: Collection[str]) -> bool:
+    """Somebody else's Deployment that only has the name of an instance: it is never touched."""
+    return obj["kind"] == "Deployment" and obj["metadata"]["name"] in instances and not is_engine(obj)
 
 
 def restarts(kind: str, path: str) -> bool:

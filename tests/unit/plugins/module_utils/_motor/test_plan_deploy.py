@@ -416,3 +416,12 @@ def test_pods_that_a_deleted_set_has_left_are_waited_for_before_it_is_created_an
     left = {"metadata": {"name": "vllm-0-prefill-0-0", "labels": labels}, "spec": {"containers": []}}
     plan = plan_deploy(Snapshot(**{**shot.__dict__, "infer_service_set": None, "pods": (left,)}), config, found, config)
     assert [(step.until, step.always) for step in plan.steps] == [("gone", True), ("", False)]
+
+
+@pytest.mark.parametrize("allow_restart", [True, False])
+def test_something_that_only_has_the_name_of_an_instance_is_never_touched(allow_restart: bool) -> None:
+    config, found, shot = service()
+    namesake = copy.deepcopy(next(obj for obj in shot.deployments if obj["metadata"]["name"] == "vllm-p1"))
+    namesake["spec"]["selector"]["matchLabels"]["app"] = namesake["spec"]["template"]["metadata"]["labels"]["app"] = "something-else"
+    plan = plan_deploy(shot.with_object(namesake), config, found, config, allow_restart=allow_restart)
+    assert writes(plan) == [("create", "Deployment", "vllm-p2")]
