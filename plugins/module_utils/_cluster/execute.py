@@ -22,11 +22,13 @@ from .lock import Contender, Lock, LockLost
 from .progress import Progress
 from .signals import Interrupted, Signals
 from .steps import Execution
-from .waiting import INSTANCES_FAILED, Patience, Waiter, WaitFailed
+from .waiting import INSTANCES_FAILED, WAIT_TIMEOUT, Patience, Waiter, WaitFailed
 
 # How often a plan is made again because somebody else keeps changing the same objects.
 PLANS = 5
 LOCK_PAUSE = 0.5
+_NOTHING_UNDONE = "Nothing was undone; correct the cause and run the task again to go on"
+_KEPT = {INSTANCES_FAILED: f"{_NOTHING_UNDONE}.", WAIT_TIMEOUT: f"{_NOTHING_UNDONE}, or raise wait_timeout."}
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,15 @@ def run(api: Api, observe: Observe, planner: Planner, settings: Settings, *, che
             return this.run(check_mode)
         except Interrupted as error:
             raise this.interrupted(error) from error
+
+
+@dataclass(frozen=True)
+class _Undone:
+    """What became of a change that did not come to run: what to say, whether the baseline is reached again, whether the service is gone."""
+
+    said: str
+    complete: bool = False
+    removes: bool = False
 
 
 @dataclass
@@ -134,24 +145,22 @@ class _Run:
 
     def _give_up(self, lock: Lock, plan: Plan, before: Snapshot, error: BaseException) -> None:
         """Say what was done, roll back what did not come to run where that is asked for, and give the lock back."""
-        undone, removes = False, False
+        undone = _Undone("")
         try:
             if isinstance(error, WaitFailed):
                 self._progress.failed(error.reason, error.message, always=error.reason == INSTANCES_FAILED)
-                undone, removes, said = self._roll_back(lock, plan, before)
-                error.conclude(said, **({"rolled_back": undone} if self.settings.roll_back else {}))
+                undone = self._roll_back(lock, plan, before) if self.settings.roll_back else _Undone(_KEPT[error.reason])
+                error.conclude(undone.said, **({"rolled_back": undone.complete} if self.settings.roll_back else {}))
         finally:
-            self._leave(lock, done=undone, removes=removes)
+            self._leave(lock, done=undone.complete, removes=undone.removes)
             if isinstance(error, MotorError):
                 error.details.setdefault("actions", [write.action() for write in self.done])
                 error.details.setdefault("changed", bool(self.done))
                 error.details.setdefault("timeline", self._progress.entries())
                 error.warnings.extend(self._progress.warnings)
 
-    def _roll_back(self, lock: Lock, failed: Plan, before: Snapshot) -> tuple[bool, bool, str]:
-        """Go back to the baseline under the same lock: whether it is reached again, whether the service is removed, and what to say."""
-        if not self.settings.roll_back:
-            return False, False, "Nothing was undone; correct the cause and run the task again to go on, or raise wait_timeout."
+    def _roll_back(self, lock: Lock, failed: Plan, before: Snapshot) -> _Undone:
+        """Go back to the baseline under the same lock, with as much time as before."""
         undo = copy.copy(self)
         undo.planner = lambda snapshot: plan_rollback(before, snapshot, failed)
         undo.settings = replace(self.settings, wait=True)
@@ -163,15 +172,16 @@ class _Run:
         except Interrupted:
             raise
         except Refused as refusal:
-            return False, False, f"Not rolled back: {refusal.message}"
+            return _Undone(f"Not rolled back: {refusal.message}")
         except MotorError as problem:
-            return False, False, f"Rolling back failed: {problem.message} Run the task again, or scale to the counts of the baseline."
+            return _Undone(f"Rolling back failed: {problem.message} Run the task again, or scale to the counts of the baseline.")
         if plan.removes:
-            return True, True, "Rolled back: the service, which had never come to run, was removed (claims stay)."
+            said = "Rolled back: the service, which had never come to run, was removed (claims stay)."
+            return _Undone(said, complete=True, removes=True)
         counts = ", ".join(f"{role} {count}" for role, count in plan.counts.items())
         left = left_changed(before, failed)
         rest = f" Not rolled back: {', '.join(left)}; run the task again to go on." if left else ""
-        return not left, False, f"Rolled back: the counts are again those of the baseline ({counts}).{rest}"
+        return _Undone(f"Rolled back: the counts are again those of the baseline ({counts}).{rest}", complete=not left)
 
     def _leave(self, lock: Lock, *, done: bool, removes: bool) -> None:
         """Give the lock back, as the last thing that is written."""

@@ -65,6 +65,7 @@ class Waiter:
         self._diagnosis: Diagnosis | None = None
         self._first_seen: dict[terminal.Key, float] = {}
         self._ended_since: float | None = None
+        self._looked = 0.0
 
     def until(
         self, what: str, judge: readiness.Judge, snapshot: Snapshot, wanted: Mapping[str, int], about: Collection[str] | None = None
@@ -86,7 +87,8 @@ class Waiter:
             if seen.done and now - since >= (self._patience.stable_for if seen.may_flap else 0.0):
                 return
             self._check()
-            if not seen.done and judge not in _HEALTH_IS_NO_MATTER:
+            if not seen.done and judge not in _HEALTH_IS_NO_MATTER and now - self._looked >= TICK:
+                self._looked = now  # many pods make many changes, and looking at all of them is not for nothing
                 self._end_early(what, current, now, about)
             if now > self._patience.deadline:
                 if self._came_unseen(judge, current, wanted):
