@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import baseline, counts, generation, replace
+from . import baseline, counts, deployments, generation, replace
 from .choice import Choice
 from .converge import OTHER_START, WORKLOADS, Convergence, Outdated, converge, is_going, live_objects, marked
 from .errors import InputError, Refused
@@ -52,13 +53,14 @@ def plan_deploy(
         refuse_restart(snapshot, changes)
     data, early = _data(snapshot, config, rendered, changes)
     value = generation.generation(data)
+    state = service_state(snapshot)
+    wanted, notices = counts.keep_owned(state, _engine_counts(config))
+    rendered = _with_live_indexes(snapshot, rendered, counts.change(state, wanted, choice), state)
     found = converge(snapshot, rendered, value) if rendered else Convergence()
     outdated = _outdated(snapshot, found, value)
     _refuse_old(snapshot, rendered, value)
     if not restart:
         _refuse_objects(snapshot, _reasons(snapshot, data, (*found.outdated, *outdated)))
-    state = service_state(snapshot)
-    wanted, notices = counts.keep_owned(state, _engine_counts(config))
     steps = [
         *([Step("update motor-config", (_config_write(snapshot, data, early),))] if early else []),
         *_object_steps(snapshot, (*found.writes, *found.prune)),
@@ -144,6 +146,21 @@ def _outdated(snapshot: Snapshot, found: Convergence, value: str) -> tuple[Outda
     if snapshot.backend == "infer_service_set":
         return replace.outdated_children(snapshot, found.new_set or snapshot.infer_service_set, value)
     return found.outdated
+
+
+def _with_live_indexes(snapshot: Snapshot, rendered: Rendered | None, todo: counts.CountChange, state: ServiceState) -> Rendered | None:
+    """Rendered are the indexes from 0; instances that stay under other ones are to be alike."""
+    if rendered is None or snapshot.backend == "infer_service_set":
+        return rendered
+    known = {(role, index) for role, index, _obj in rendered.instances}
+    templates = {role: obj for role, _index, obj in reversed(rendered.instances)}
+    others = tuple(
+        (role, instance.index, deployments.clone(template, snapshot, role, instance.index))
+        for role, template in templates.items()
+        for instance in state.live(role)
+        if (role, instance.index) not in known and instance.index not in todo.remove.get(role, ())
+    )
+    return dataclasses.replace(rendered, instances=(*rendered.instances, *others))
 
 
 def _marked_templates(rendered: Rendered | None, value: str) -> counts.Templates:

@@ -425,3 +425,23 @@ def test_something_that_only_has_the_name_of_an_instance_is_never_touched(allow_
     namesake["spec"]["selector"]["matchLabels"]["app"] = namesake["spec"]["template"]["metadata"]["labels"]["app"] = "something-else"
     plan = plan_deploy(shot.with_object(namesake), config, found, config, allow_restart=allow_restart)
     assert writes(plan) == [("create", "Deployment", "vllm-p2")]
+
+
+def test_instances_that_stay_under_other_indexes_are_replaced_too() -> None:
+    config, found, _shot = service(p_instances_num=3)
+    shot = live(config, found).without("Deployment", "vllm-p0")
+    wanted = releases.config(p_instances_num=2, image_name="registry.example/motor:2")
+    plan = plan_deploy(shot, wanted, releases.rendered(wanted), config, allow_restart=True)
+    replaced = {name for verb, kind, name in writes(plan) if verb == "create"}
+    assert {"vllm-p1", "vllm-p2", "vllm-d0"} <= replaced and "vllm-p0" not in replaced
+    created = {write.name: write.body for step in plan.steps for write in step.writes if write.verb == "create"}
+    assert created["vllm-p2"]["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/motor:2"
+
+
+def test_instances_that_go_need_no_restart() -> None:
+    config, _found, shot = service(p_instances_num=2)
+    other = copy.deepcopy(next(obj for obj in shot.deployments if obj["metadata"]["name"] == "vllm-p1"))
+    other["spec"]["template"]["spec"]["containers"][0]["image"] = "registry.example/motor:0"
+    wanted = releases.config(p_instances_num=1)
+    plan = plan_deploy(shot.with_object(other), wanted, releases.rendered(wanted), config)
+    assert writes(plan) == [("delete", "Deployment", "vllm-p1")]
