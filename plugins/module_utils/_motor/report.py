@@ -22,8 +22,11 @@ def baseline_report(snapshot: Snapshot, given: UserConfig | None, revisions: Ite
     """The baseline (secrets as marks), its drift from the live instances, its history, and what `given` would change."""
     stored, damage = _stored(snapshot)
     wanted = dict(stored.counts) if stored else {}
-    live = service_state(snapshot).counts()
-    drift = {role: {"baseline": count, "live": live.get(role, 0)} for role, count in wanted.items() if live.get(role, 0) != count}
+    state = service_state(snapshot)
+    live = state.counts()
+    # What an autoscaler has made of its own count is no drift.
+    ours = {role: count for role, count in wanted.items() if role not in state.owners}
+    drift = {role: {"baseline": count, "live": live.get(role, 0)} for role, count in ours.items() if live.get(role, 0) != count}
     report: dict[str, Any] = {
         "baseline": {
             "namespace": snapshot.namespace,

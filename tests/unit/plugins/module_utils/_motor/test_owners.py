@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ascend.mindie.plugins.module_utils._motor import owners, readiness
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import drift, owners, readiness, report
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import Refused
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_scale import plan_scale
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot, service_state
@@ -137,3 +137,11 @@ def test_an_autoscaler_of_a_deployment_that_is_gone_owns_nothing() -> None:
     config = services.user_config(prefill=1)
     by_load = scaler({"apiVersion": "apps/v1", "kind": "Deployment", "name": "vllm-p7"})
     assert service_state(services.snapshot(config, services.running(prefill=1, decode=1), autoscalers=(by_load,))).owners == {}
+
+
+def test_what_an_autoscaler_has_made_of_its_count_is_no_drift() -> None:
+    shot = autoscaled(3)
+    assert report.baseline_report(shot, None)["baseline"]["drift"] == {}
+    assert not drift.find(shot)
+    by_hand = services.set_snapshot(CONFIG, prefill=3, decode=1)
+    assert report.baseline_report(by_hand, None)["baseline"]["drift"] == {"prefill": {"baseline": 2, "live": 3}}
