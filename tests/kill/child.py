@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import sys
@@ -27,8 +28,12 @@ from urllib3.connectionpool import HTTPConnectionPool
 from tests.cluster.http_stream import Request
 from tests.support.modules import run_module
 
+Task = tuple[str, dict[str, Any]]
+"""A module and its options."""
 BEFORE, AFTER = "before", "after"
 LEASE = "leases/ascend-mindie"
+# The name of a revision of the history carries its number.
+REVISION = re.compile(r"^(motor-)\d+$")
 # No run of these small services takes longer, waiting for a dead lock included.
 LONGEST_SECONDS = 120.0
 
@@ -184,7 +189,8 @@ def describe(method: str, url: str, body: Any, namespace: str) -> tuple[str, boo
     name = request.name
     if method == "POST":
         name = ((json.loads(text) if text else {}).get("metadata") or {}).get("name", "")
-    place = "/".join(part for part in (request.kind_of_resource or request.path, name.replace(namespace, "~")) if part)
+    name = REVISION.sub(r"\1#", name.replace(namespace, "~"))
+    place = "/".join(part for part in (request.kind_of_resource or request.path, name) if part)
     if place == LEASE and request.mutating:
         place = f"{place} ({_lease_write(method, text)})"
     return f"{'WATCH' if request.watch else method} {place}", request.mutating

@@ -19,10 +19,10 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor import record
 from tests.cluster.kube_client import CONFIG_MAPS, DEPLOYMENTS, STATEFUL_SETS, KubeClient, Resource
 
 from . import child, picture
-from .child import Moment, Ran, Trap
-from .picture import CLUSTER_KINDS, KINDS, LEASES, OF_NAMESPACE, Picture
+from .child import Moment, Ran, Task, Trap
+from .picture import CLUSTER_KINDS, KINDS, LEASES, OF_NAMESPACE, REVISIONS, Picture
 from .play import Strike, interrupted
-from .verbs import Task, Verb, Wish
+from .verbs import Verb, Wish
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RELEASE = EXAMPLES / "release-2026-05"
@@ -33,6 +33,8 @@ ACCOUNTS = Resource("v1", "ServiceAccount", "serviceaccounts")
 FIRST_NODE_PORT = 30020
 # Namespaces of lanes carry it, so that all of them can be found and deleted.
 LABEL = "tests/kill"
+# More revisions than are kept.
+HIGH = 20
 TOO_SLOW = "it could not be renewed"
 MOST_REPETITIONS = 2
 MANAGED_BY = "app.kubernetes.io/managed-by=ascend.mindie"
@@ -99,7 +101,7 @@ class Lane:
 
     def rehearse(self, verb: Verb) -> tuple[tuple[Moment, ...], dict[Wish, Picture]]:
         """The requests of the verb when nothing disturbs it, and what there is before it and after it."""
-        self.reach(verb.start)
+        self._prepare(verb, verb.start, verb.goal)
         before = picture.settled(self.client, self.namespace)
         self._forget_discovery()
         ran = self.run(verb.task(self, verb.goal))
@@ -107,6 +109,23 @@ class Lane:
             raise Unprepared(f"{verb.name} on {self.backend}: {'; '.join(problems)}")
         self._now = verb.goal
         return ran.moments, {verb.start: before, verb.goal: picture.settled(self.client, self.namespace)}
+
+    def _prepare(self, verb: Verb, start: Wish, goal: Wish) -> None:
+        if verb.past and (self._now is None or self._now.strange or self._now.absent or not self.revision(goal)):
+            self.reach(goal)
+        self.reach(start)
+        if verb.old:
+            self._make_old()
+
+    def revision(self, wish: Wish) -> int:
+        """The newest revision of the history that is like a wish; 0 when there is none."""
+        config = self.user_config(wish)
+        numbers = [
+            item["revision"]
+            for item in picture.history(self.client, self.namespace)
+            if json.loads(item["data"]["config"]["text"]) == config
+        ]
+        return max(numbers, default=0)
 
     def reach(self, wish: Wish) -> None:
         """Bring a service into the state that a verb starts from."""
@@ -141,7 +160,7 @@ class Lane:
     def _point(self, verb: Verb, trap: Trap, pictures: dict[Wish, Picture], nth: int) -> tuple[bool, list[str]]:
         start, goal = (verb.goal, verb.start) if verb.toggles and self._now == verb.goal else (verb.start, verb.goal)
         try:
-            self.reach(start)
+            self._prepare(verb, start, goal)
         except Unprepared as error:
             self._now = None
             return True, [f"not prepared: {error}"]
@@ -241,7 +260,16 @@ class Lane:
                 ours = {key: None for key in item["metadata"]["labels"] if key.startswith("app.kubernetes.io/")}
                 changes = {"metadata": {"labels": ours, "annotations": {record.APPLIED_ANNOTATION: None}}}
                 self.client.patch(kind, self.namespace, item["metadata"]["name"], changes)
+        for item in picture.history(self.client, self.namespace):
+            self.client.delete(REVISIONS, self.namespace, item["metadata"]["name"])
         self.client.delete(LEASES, self.namespace, "ascend-mindie")
+
+    def _make_old(self) -> None:
+        """Let the record of success carry a high number."""
+        applied = record.applied_of(self.client.get(CONFIG_MAPS, self.namespace, "motor-config")) or {}
+        if applied["revision"] < HIGH:
+            text = json.dumps({**applied, "revision": HIGH})
+            self.client.patch(CONFIG_MAPS, self.namespace, "motor-config", {"metadata": {"annotations": {record.APPLIED_ANNOTATION: text}}})
 
     def _start_afresh(self) -> None:
         self._drop()

@@ -16,8 +16,9 @@ from tests.cluster.kube_client import CONFIG_MAPS, DEPLOYMENTS, PODS, SECRETS, S
 LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases")
 REPLICA_SETS = Resource("apps/v1", "ReplicaSet", "replicasets")
 _RBAC = "rbac.authorization.k8s.io/v1"
-# Kinds in which something could be left over, or be there twice. Not among them: what only mirrors others (EndpointSlices), notes
-# (Events), and history, of which there may be more after a run that did not end.
+REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
+# Kinds in which something could be left over, or be there twice. Not among them: what only mirrors others (EndpointSlices) and notes
+# (Events). Of the history only counts whether there is any.
 KINDS = (
     CONFIG_MAPS,
     SECRETS,
@@ -40,6 +41,7 @@ CLUSTER_KINDS = (
     Resource(_RBAC, "ClusterRole", "clusterroles", namespaced=False),
     Resource(_RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
 )
+HISTORY = "app.kubernetes.io/managed-by=ascend.mindie,app.kubernetes.io/component=history"
 OF_NAMESPACE = "app.kubernetes.io/instance"
 SETTLING_SECONDS = 15.0
 
@@ -53,8 +55,16 @@ def take(client: KubeClient, namespace: str) -> Picture:
     for kind in CLUSTER_KINDS:
         selector = f"{OF_NAMESPACE}={namespace}"
         objects += client.list(kind, labelSelector=selector)["items"]
+    pictured = Counter({"ControllerRevision of ours": 1} if history(client, namespace) else {})
     by_uid = {item["metadata"]["uid"]: item for item in objects}
-    return Counter(_describe(item, by_uid, namespace) for item in objects)
+    pictured.update(_describe(item, by_uid, namespace) for item in objects)
+    return pictured
+
+
+def history(client: KubeClient, namespace: str) -> list[Obj]:
+    """Our revisions; a StatefulSet has some of its own."""
+    found: list[Obj] = client.list(REVISIONS, namespace, labelSelector=HISTORY)["items"]
+    return found
 
 
 def settled(client: KubeClient, namespace: str) -> Picture:

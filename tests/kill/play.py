@@ -20,9 +20,8 @@ from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.support.modules import run_module
 from tests.tools.environment import VENV, environment
 
-from .child import LONGEST_SECONDS
+from .child import LONGEST_SECONDS, Task
 
-Task = tuple[str, dict[str, Any]]
 ANSIBLE_PLAYBOOK = VENV / "bin" / "ansible-playbook"
 OTHER_THAN_LEASES = "^(?!.*/leases)"
 # The request is held back for as long, so that the signal has reached the module when it goes on.

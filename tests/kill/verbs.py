@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .child import Task
 
 if TYPE_CHECKING:
     from .lane import Lane
 
 MODULES = ("motor_service", "motor_instance_scale", "motor_config_baseline")
-Task = tuple[str, dict[str, Any]]
-"""A module and its options."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,11 @@ class Wish:
 
 @dataclass(frozen=True)
 class Verb:
-    """One verb. `task` makes what is run, from the lane and the wish. `keeps`: instances that stay are not touched.
-    `toggles`: the way back consists of the same requests, so it is killed in turn. `chain`: verbs of one chain lead to each other's start.
+    """One verb. `task` makes what is run, from the lane and the wish. `chain`: verbs of one chain lead to each other's start.
+
+    `keeps`: instances that stay are not touched. `toggles`: the way back consists of the same requests, so it is killed in turn.
+    `old`: the service has so long a history that a part of it is dropped. `past`: it was like the goal before.
+    `always`: all points are done even when only a part of the rest is.
     """
 
     name: str
@@ -48,6 +51,8 @@ class Verb:
     task: Callable[[Lane, Wish], Task]
     keeps: bool = True
     toggles: bool = False
+    old: bool = False
+    past: bool = False
     always: bool = False
 
 
@@ -68,6 +73,10 @@ def _update(lane: Lane, goal: Wish) -> Task:
     return "motor_config_baseline", {"user_config_content": lane.user_config(goal)}
 
 
+def _roll_back(lane: Lane, goal: Wish) -> Task:
+    return "motor_service", {"namespace": lane.namespace, "revision": lane.revision(goal)}
+
+
 def _adopt(lane: Lane, goal: Wish) -> Task:
     return "motor_config_baseline", {"namespace": lane.namespace, "state": "adopted"}
 
@@ -81,8 +90,9 @@ VERBS = (
     Verb("scale out", "counts", FEW, MANY, _scale, always=True),
     Verb("scale in", "counts", MANY, FEW, _scale, always=True),
     Verb("scale both ways", "counts", Wish(prefill=2, decode=4), Wish(prefill=4, decode=2), _scale, always=True),
-    Verb("update", "config", FEW, replace(FEW, level="DEBUG"), _update, toggles=True),
+    Verb("update", "config", FEW, replace(FEW, level="DEBUG"), _update, toggles=True, old=True),
     Verb("replace", "image", Wish(), Wish(image="registry.example/mindie-motor:other"), _replace, keeps=False, toggles=True),
+    Verb("roll back", "past", Wish(prefill=4, level="DEBUG"), Wish(), _roll_back, past=True),
     Verb("adopt", "config", replace(FEW, strange=True), FEW, _adopt),
     Verb("deploy", "life", NONE, Wish(), _deploy, always=True),
     Verb("remove", "life", Wish(), NONE, _remove),
