@@ -204,9 +204,9 @@ class Lane:
             return [f"asked to end it says {ended.result['msg']}"]
         return [] if intent or not step[1].startswith("at") else ["asked to end it did not keep its intent"]
 
-    def close(self) -> None:
-        """Delete what is left."""
-        self._drop()
+    def forget(self) -> None:
+        """Nothing is known of the service any more: the next verb gets a new one."""
+        self._now = None
 
     def _check(self, verb: Verb, goal: Wish, before: dict[str, tuple[str, int]], wanted: Picture) -> list[str]:
         problems = picture.wait_for(self.client, self.namespace, wanted)
