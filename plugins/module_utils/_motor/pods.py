@@ -134,9 +134,9 @@ def node_of(pod: Mapping[str, Any]) -> str:
 
 
 def lost(pod: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any] | None]) -> Trouble | None:
-    """A scheduled pod that is not ready and whose node is gone or not Ready. `nodes` has those that were read, None for gone ones."""
+    """A scheduled pod whose node is gone or not Ready. `nodes` has those that were read, None for gone ones."""
     name = node_of(pod)
-    if name not in nodes or is_ready(pod):
+    if name not in nodes:
         return None
     node = nodes[name]
     if node is None:
