@@ -40,6 +40,14 @@ def spent(driver: Driver) -> int:
     return len(driver.proxy.requests) - max(0, leases - 2) - events
 
 
+def for_a_long_wait(driver: Driver) -> int:
+    """Requests that come only after ten seconds of waiting, as on a slow machine: Events, and reading why pods are not made."""
+    first = next(request.started for request in driver.proxy.requests if request.watch)
+    reads = ("/events", "/deployments", "/statefulsets", "/pods", "/instancesets")
+    late = (request for request in driver.proxy.requests if request.started > first + 10 and not request.watch)
+    return sum(request.path.endswith(reads) for request in late)
+
+
 def test_scaling_deployments_from_1_to_16(on_deployments: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = on_deployments
     driver.config = driver.with_config("motor_deploy_config", "p_instances_num", value=1)
