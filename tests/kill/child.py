@@ -32,8 +32,8 @@ Task = tuple[str, dict[str, Any]]
 """A module and its options."""
 BEFORE, AFTER = "before", "after"
 LEASE = "leases/ascend-mindie"
-# The name of a revision of the history carries its number.
-REVISION = re.compile(r"^(motor-)\d+$")
+# The names of a revision of the history and of an Event carry a number.
+NUMBERED = re.compile(r"^(motor-(?=\d)|motor-config\.).*$")
 # No run of these small services takes longer, waiting for a dead lock included.
 LONGEST_SECONDS = 120.0
 
@@ -53,8 +53,8 @@ class Moment:
 
     @property
     def timed(self) -> bool:
-        """Whether it depends on the clock how often it comes: renewals of the lock, looks at things that are waited for."""
-        return "(renew)" in self.what or self.what.startswith("WATCH")
+        """Whether it depends on the clock how often it comes: renewals of the lock, watches, Events about a wait of some seconds."""
+        return "(renew)" in self.what or self.what.startswith(("WATCH", "POST events/", "PATCH events/", "PUT events/"))
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def describe(method: str, url: str, body: Any, namespace: str) -> tuple[str, boo
     name = request.name
     if method == "POST":
         name = ((json.loads(text) if text else {}).get("metadata") or {}).get("name", "")
-    name = REVISION.sub(r"\1#", name.replace(namespace, "~"))
+    name = NUMBERED.sub(r"\1#", name.replace(namespace, "~"))
     place = "/".join(part for part in (request.kind_of_resource or request.path, name) if part)
     if place == LEASE and request.mutating:
         place = f"{place} ({_lease_write(method, text)})"
