@@ -18,7 +18,7 @@ REPLICA_SETS = Resource("apps/v1", "ReplicaSet", "replicasets")
 _RBAC = "rbac.authorization.k8s.io/v1"
 REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
 # Kinds in which something could be left over, or be there twice. Not among them: what only mirrors others (EndpointSlices) and notes
-# (Events). Of the history only counts whether there is any.
+# (Events). Of the history only counts whether any is left.
 KINDS = (
     CONFIG_MAPS,
     SECRETS,
@@ -46,6 +46,7 @@ OF_NAMESPACE = "app.kubernetes.io/instance"
 SETTLING_SECONDS = 15.0
 
 Picture = Counter[str]
+OURS = "ControllerRevision of ours"
 _PASSING = re.compile(r" is gone$| \(terminating\)$")
 
 
@@ -55,7 +56,7 @@ def take(client: KubeClient, namespace: str) -> Picture:
     for kind in CLUSTER_KINDS:
         selector = f"{OF_NAMESPACE}={namespace}"
         objects += client.list(kind, labelSelector=selector)["items"]
-    pictured = Counter({"ControllerRevision of ours": 1} if history(client, namespace) else {})
+    pictured = Counter({OURS: 1} if history(client, namespace) else {})
     by_uid = {item["metadata"]["uid"]: item for item in objects}
     pictured.update(_describe(item, by_uid, namespace) for item in objects)
     return pictured
@@ -81,10 +82,12 @@ def wait_for(client: KubeClient, namespace: str, wanted: Picture) -> list[str]:
     deadline = time.monotonic() + SETTLING_SECONDS
     while True:
         seen = take(client, namespace)
-        if seen == wanted:
+        # The history follows the record of success and nothing depends on it: a run may be ended in between.
+        surplus, missing = seen - wanted, wanted - seen - Counter({OURS: 1})
+        if not surplus and not missing:
             return []
         if time.monotonic() > deadline:
-            return [f"too many: {name}" for name in seen - wanted] + [f"missing: {name}" for name in wanted - seen]
+            return [f"too many: {name}" for name in surplus] + [f"missing: {name}" for name in missing]
         time.sleep(0.1)
 
 
