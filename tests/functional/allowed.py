@@ -79,6 +79,18 @@ ALLOWED = (
         "The record of success: what the service has reached in full.",
     ),
     Row(
+        "Deployment",
+        "metadata.annotations[ascend.mindie/generation]",
+        "ours adds it",
+        "What the pods of the workload read when they started, so that a replacement which was interrupted goes on.",
+    ),
+    Row(
+        "InferServiceSet",
+        "spec.template.roles[*].metadata.annotations[ascend.mindie/generation]",
+        "ours adds it",
+        "The same, for the workloads that the Infer Operator makes of a role.",
+    ),
+    Row(
         "ClusterRole",
         "metadata.name",
         "ours appends `-<namespace>`",
