@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from .errors import Refused
 from .guard import unfinished_verb
 from .plan import Plan
-from .state import Instance, ServiceState, Snapshot, service_state
+from .pods import crashes, is_leaving
+from .state import Instance, ServiceState, Snapshot, instance_of, service_state
 from .stored import baseline_counts
 
 
@@ -31,7 +33,7 @@ def refuse(snapshot: Snapshot, plan: Plan) -> None:
     if not growing:
         return
     leaving = {gone.name for step in plan.steps for write in step.writes for gone in write.removed}
-    found = [instance for instance in faulty(state, _unfinished(snapshot, state)) if instance.name not in leaving]
+    found = [instance for instance in faulty(snapshot, state) if instance.name not in leaving]
     if found:
         raise Refused(
             f"Cannot add {' and '.join(growing)} instances to {snapshot.namespace}: {'; '.join(f'{i.name}: {i.reason}' for i in found)}. "
@@ -41,13 +43,18 @@ def refuse(snapshot: Snapshot, plan: Plan) -> None:
         )
 
 
-def faulty(state: ServiceState, unfinished: Mapping[str, int] | None = None) -> tuple[Instance, ...]:
-    """Live instances with a fault. `unfinished` has the counts from which an unfinished change began: what it has made is no fault."""
+def faulty(snapshot: Snapshot, state: ServiceState) -> tuple[Instance, ...]:
+    """Live instances with a fault, its reason in each. What an unfinished change has made is no fault."""
+    unfinished = _unfinished(snapshot, state)
+    crashing = {instance_of(snapshot, pod): crashes(pod) for pod in snapshot.pods if crashes(pod) and not is_leaving(pod)}
     found: list[Instance] = []
     for role in {instance.engine_role: None for instance in state.instances}:
         live = state.live(role)
         staying = live if unfinished is None else live[: unfinished.get(role, 0)]
-        found.extend(instance for instance in staying if instance.state == "failed")
+        for instance in staying:
+            reason = crashing.get((instance.engine_role, instance.index), "") if instance.state != "running" else ""
+            if instance.state == "failed" or reason:
+                found.append(replace(instance, reason=instance.reason if instance.state == "failed" else reason))
     return tuple(found)
 
 

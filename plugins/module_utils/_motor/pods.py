@@ -146,6 +146,16 @@ def lost(pod: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any] | None]) 
     return Trouble("failed", f"pod {pod['metadata']['name']}: node {name} is not Ready")
 
 
+def crashes(pod: Mapping[str, Any]) -> str:
+    """Why a pod that runs just now is one that crashes again and again, or ""."""
+    for container in () if is_ready(pod) else _containers(pod.get("status") or {}):
+        restarts = int(container.get("restartCount") or 0)
+        ended = (container.get("lastState") or {}).get("terminated") or {}
+        if restarts >= CRASH_RESTARTS and ended.get("exitCode"):
+            return f"pod {pod['metadata']['name']}: not ready after {restarts} restarts, the last with exit code {ended['exitCode']}"
+    return ""
+
+
 def _exit(status: Mapping[str, Any]) -> str:
     for container in status.get("containerStatuses") or ():
         terminated = (container.get("state") or {}).get("terminated") or {}

@@ -321,11 +321,12 @@ def doubtful_nodes(snapshot: Snapshot) -> tuple[str, ...]:
     Its leaving pods count, too: on a dead node they never end, and may keep their successor from being made.
     """
     unwell = {(i.engine_role, i.index) for i in service_state(snapshot).instances if i.state not in ("running", "terminating", "foreign")}
-    pods = (pod for pod in snapshot.pods if _instance_of(snapshot, pod) in unwell)
+    pods = (pod for pod in snapshot.pods if instance_of(snapshot, pod) in unwell)
     return tuple(sorted({pod_facts.node_of(pod) for pod in pods if not pod_facts.is_ready(pod)} - {""}))
 
 
-def _instance_of(snapshot: Snapshot, pod: Object) -> tuple[str, int] | None:
+def instance_of(snapshot: Snapshot, pod: Object) -> tuple[str, int] | None:
+    """Engine role and index of the instance that a pod belongs to, or None."""
     if snapshot.backend == "infer_service_set":
         return _infer_instance(pod)
     return parse_instance_name(_labels(pod).get("app", ""), snapshot.base_name)

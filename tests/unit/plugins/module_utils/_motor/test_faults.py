@@ -50,6 +50,22 @@ def test_scaling_out_beside_a_fault_is_refused_with_its_name(status: dict[str, A
     assert "allow_during_fault" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("restarts", "code", "fault"), [(3, 1, True), (1, 1, False), (3, 0, False)], ids=["crashes", "crashed once", "ended"]
+)
+def test_between_two_crashes_it_is_a_fault_too(restarts: int, code: int, fault: bool) -> None:
+    container = {"restartCount": restarts, "state": {"running": {}}, "lastState": {"terminated": {"exitCode": code}}}
+    shot = service("vllm-p0", {"phase": "Running", "containerStatuses": [container]})
+    if fault:
+        with pytest.raises(Refused) as refused:
+            check(shot, prefill=3, decode=1)
+        assert refused.value.paths == ("vllm-p0",) and "3 restarts" in str(refused.value)
+    else:
+        check(shot, prefill=3, decode=1)
+    ready = replace(shot, pods=(*shot.pods, services.pod("vllm-p0", 1)))
+    check(ready, prefill=3, decode=1)
+
+
 def test_a_pod_on_a_node_that_is_not_ready_is_a_fault() -> None:
     shot = service("vllm-d0", None)
     check(shot, prefill=3, decode=1)
