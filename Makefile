@@ -10,7 +10,7 @@ $(error need Python >= 3.11 with venv and ensurepip; name it with PYTHON=...)
 endif
 PY := .cache/venv/bin/python
 
-.PHONY: demo test lint cluster bench kill docs build bootstrap
+.PHONY: demo test lint cluster bench kill docs build bootstrap mutation
 
 demo: bootstrap
 	$(PY) -m tests.demo
@@ -29,6 +29,9 @@ bench: bootstrap
 
 kill: bootstrap
 	$(PY) -m tests.kill
+
+mutation: bootstrap
+	$(PY) -m tests.mutation
 
 docs: bootstrap
 	$(PY) -m tests.tools.docs

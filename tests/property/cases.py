@@ -33,6 +33,7 @@ from tests.unit.plugins.module_utils._motor import releases
 
 BACKENDS = {"deployments": "multi_deployment", "infer_service_set": "infer_service_set"}
 MOST = 4
+IMAGES = ("registry.example/motor:1", "registry.example/motor:2")
 INDEXES = 6
 
 
@@ -50,6 +51,8 @@ class Wish:
     protect: tuple[tuple[str, int], ...] = ()
     on_drift: str = "repair"
     during_fault: bool = True
+    image: str = IMAGES[0]
+    allow_restart: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,8 @@ def _wishes(hybrid: bool) -> st.SearchStrategy[Wish]:
         protect=st.lists(st.tuples(st.sampled_from(ROLES[hybrid]), st.integers(0, INDEXES - 1)), max_size=2).map(tuple),
         on_drift=st.sampled_from(("repair", "repair", "repair", "fail")),
         during_fault=st.sampled_from((True, True, False)),
+        image=st.sampled_from((*IMAGES, IMAGES[0], IMAGES[0])),
+        allow_restart=st.booleans(),
     )
 
 
@@ -145,20 +150,24 @@ def cases(backend: str) -> st.SearchStrategy[Case]:
 
 
 @cache
-def config_of(backend: str, hybrid: bool, counts: tuple[tuple[str, int], ...], log_level: str = "INFO") -> UserConfig:
+def config_of(
+    backend: str, hybrid: bool, counts: tuple[tuple[str, int], ...], log_level: str = "INFO", image: str = IMAGES[0]
+) -> UserConfig:
     """A user config."""
     sections = {} if log_level == "INFO" else {"motor_controller_config": {"logging_config": {"log_level": log_level}}}
     deploy = {facts.COUNT_KEYS[role]: count for role, count in counts}
     base = releases.hybrid(deploy_mode=BACKENDS[backend]) if hybrid else releases.config(deploy_mode=BACKENDS[backend])
     data = {**base.data, **sections}
-    data["motor_deploy_config"] = {**data["motor_deploy_config"], **deploy}
+    data["motor_deploy_config"] = {**data["motor_deploy_config"], **deploy, "image_name": image}
     return parse(json_reader.from_mapping(data, "user_config"))
 
 
 @cache
-def rendered_of(backend: str, hybrid: bool, counts: tuple[tuple[str, int], ...], log_level: str = "INFO") -> Rendered:
+def rendered_of(
+    backend: str, hybrid: bool, counts: tuple[tuple[str, int], ...], log_level: str = "INFO", image: str = IMAGES[0]
+) -> Rendered:
     """The objects of its service."""
-    return releases.rendered(config_of(backend, hybrid, counts, log_level))
+    return releases.rendered(config_of(backend, hybrid, counts, log_level, image))
 
 
 @cache
@@ -174,8 +183,11 @@ def npus_of(case: Case) -> dict[str, int]:
 
 def planner(case: Case, wish: Wish, world: World) -> Callable[[Snapshot], Plan]:
     """The real planner of the wish, as a module would call it."""
-    same = wish.verb == "update_config" and wish.same_counts and facts.has_baseline(world)
-    config = config_of(case.backend, case.hybrid, tuple(facts.baseline(world).items()) if same else wish.counts, wish.log_level)
+    counts, image = wish.counts, wish.image
+    if wish.verb == "update_config" and facts.has_baseline(world):
+        counts = tuple(facts.baseline(world).items()) if wish.same_counts else wish.counts
+        (image,) = facts.stored_images(world)
+    config = config_of(case.backend, case.hybrid, counts, wish.log_level, image)
     protected = {role: frozenset(index for of, index in wish.protect if of == role) for role, _index in wish.protect}
     choice = Choice(order=wish.order, protect=protected)
 
@@ -184,7 +196,8 @@ def planner(case: Case, wish: Wish, world: World) -> Callable[[Snapshot], Plan]:
         if wish.verb == "remove":
             return plan_remove(snapshot, claims=wish.claims)
         if wish.verb == "deploy":
-            return plan_deploy(snapshot, config, rendered_of(case.backend, case.hybrid, wish.counts, wish.log_level), stored, None, choice)
+            rendered = rendered_of(case.backend, case.hybrid, counts, wish.log_level, image)
+            return plan_deploy(snapshot, config, rendered, stored, None, choice, allow_restart=wish.allow_restart)
         if stored is None:
             stored = config
         if wish.verb == "update_config":

@@ -57,6 +57,8 @@ def engine_pods(world: World) -> dict[tuple[str, int], list[Pod]]:
 def _place(world: World, pod: Pod) -> tuple[str, int] | None:
     if world.backend == "deployments":
         return named(world, pod.labels.get("app", ""))
+    if pod.labels.get(f"{INFER}instanceset-index", "") == "":
+        return None
     role = pod.labels.get(f"{INFER}instanceset-name", "")
     return (role, int(pod.labels[f"{INFER}instanceset-index"])) if role in ENGINE_ROLES else None
 
@@ -164,6 +166,18 @@ def recorded_by(obj: Obj) -> str:
     """The run that wrote the record of success on this object."""
     text = (obj["metadata"].get("annotations") or {}).get("ascend.mindie/applied")
     return str(json.loads(text)["run"]) if text else ""
+
+
+def images(world: World) -> set[str]:
+    """Images that pods of engine instances run."""
+    return {box["image"] for pods in engine_pods(world).values() for pod in pods for box in pod.containers}
+
+
+def stored_images(world: World) -> set[str]:
+    """The image of the stored user config."""
+    if not has_baseline(world):
+        return set()
+    return {json.loads(world.objects["ConfigMap", "motor-config"]["data"]["user_config.json"])["motor_deploy_config"]["image_name"]}
 
 
 def has_baseline(world: World) -> bool:

@@ -15,7 +15,8 @@ from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import readiness
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import MotorError
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import GONE, NO_PODS, REDUCED, Step, Write
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.generation import generation
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import ABSENT, GONE, KNOWN, NO_PODS, REDUCED, RUNNING, Step, Write
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import INTENT_ANNOTATION, with_applied
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
 from tests.property import cases, facts
@@ -28,7 +29,7 @@ PATIENCE = 12
 # Runs after the last thing that happened.
 ENOUGH = 4
 
-UNTIL = {GONE: readiness.gone, REDUCED: readiness.reduced, NO_PODS: readiness.no_pods}
+UNTIL = {GONE: readiness.gone, REDUCED: readiness.reduced, NO_PODS: readiness.no_pods, KNOWN: readiness.known}
 _COUNT = re.compile(r'("(?:p_instances_num|d_instances_num|hybrid_instances_num)": *)\d+')
 
 
@@ -107,6 +108,8 @@ class Story:
         if wish.verb == "update_config":
             assert wish.log_level in (_log_level(world), "INFO"), f"the log level is {_log_level(world)}"
             return
+        if wish.verb == "deploy":
+            assert facts.images(world) <= {wish.image}, f"pods of another image are left: {facts.images(world)}"
         if self.script:
             return  # something may be broken just now; the end is looked at when nothing happens any more
         assert not self._shortfall(wish), self._shortfall(wish)
@@ -128,8 +131,8 @@ class Story:
         reasons = {
             "NotDeployed": snapshot.config_map is None,
             "Unfinished": True,  # judged in `play`
-            "RestartNeeded": any(facts.namesake(world, role, index) for role, count in wish.counts for index in range(count)),
-            "NoSibling": any(count and not found[role] for role, count in wish.counts) and world.backend == "deployments",
+            "RestartNeeded": not wish.allow_restart and (facts.images(world) | facts.stored_images(world)) != {wish.image},
+            "NoSibling": world.backend == "deployments" and any(self._lacks_sibling(wish, role, count) for role, count in wish.counts),
             "NoSuchRole": world.backend == "infer_service_set" and not facts.set_roles(world),
             "CountOwned": any(role in owned and found[role] != count for role, count in wish.counts),
             "CountsDiffer": facts.has_baseline(world) and facts.baseline(world) != dict(wish.counts),
@@ -139,7 +142,7 @@ class Story:
             "Drift": wish.on_drift == "fail" and facts.has_baseline(world) and facts.has_drift(world),
         }
         allowed = {
-            "deploy": ("RestartNeeded", "ProtectedInstance", "OrderNotPossible"),
+            "deploy": ("RestartNeeded", "ProtectedInstance", "OrderNotPossible", "NoSibling"),
             "scale": (
                 *("NotDeployed", "Unfinished", "NoSibling", "NoSuchRole", "CountOwned"),
                 *("ProtectedInstance", "OrderNotPossible", "Fault", "Drift"),
@@ -147,6 +150,11 @@ class Story:
             "update_config": ("NotDeployed", "Unfinished", "CountsDiffer"),
         }
         assert reason in allowed.get(wish.verb, ()) and reasons[reason], f"{wish.verb} was refused: {reason}"
+
+    def _lacks_sibling(self, wish: Wish, role: str, count: int) -> bool:
+        """Nothing to copy; a deployment has what was rendered, but namesakes may hold those names."""
+        nothing = not facts.counts(self.world)[role] and count > 0
+        return nothing and (wish.verb == "scale" or any(facts.namesake(self.world, role, index) for index in range(count)))
 
 
 class Run:
@@ -171,6 +179,8 @@ class Run:
         if self._plan.empty:
             return "unchanged"
         self._allow()
+        self._unready = self._count_unready()
+        self._quiet = not self._broken()
         if self._wish.verb in ("scale", "deploy"):
             self._check_victims()
         try:
@@ -187,6 +197,11 @@ class Run:
                 raise AssertionError(f"a write failed though nobody else wrote: {answer}") from answer
             return "conflict"
         return "done"
+
+    def _count_unready(self) -> dict[str, int]:
+        """Instances that are wanted and do not run, by engine role."""
+        running = [role for role, index in facts.wanted_pods(self._world) if facts.healthy(self._world, (role, index))]
+        return {role: count - running.count(role) for role, count in self._plan.counts.items()}
 
     def _broken(self) -> bool:
         return any(pod.broken for pod in self._world.pods.values())
@@ -209,12 +224,13 @@ class Run:
         self.began = True
         self._lock({"verb": plan.verb, "from": dict(plan.counts_before), "to": dict(plan.counts), "run": self._run, "by": "me"})
         for step in plan.steps:
+            stale = self._stale(step)
             for write in self._story.random.sample(step.writes, len(step.writes)):
                 self._moment()
                 self._send(write)
                 self._look()
             if step.until:
-                self._await(step)
+                self._await(step, stale)
         if plan.settles:
             self._wait(readiness.settled)
         # What happens between the last look and the record cannot be seen.
@@ -227,14 +243,23 @@ class Run:
         else:
             self._lock(None)
 
-    def _await(self, step: Step) -> None:
+    def _stale(self, step: Step) -> frozenset[str]:
+        """The pods that go with the workloads that this step deletes."""
+        deletes = any(write.verb == "delete" and write.kind != "Pod" for write in step.writes)
+        shown = self._world.shown_pods() if deletes else ()
+        return frozenset(pod["metadata"]["uid"] for pod in shown if any(subject.has(pod) for subject in step.subjects))
+
+    def _await(self, step: Step, stale: frozenset[str]) -> None:
         workloads = [obj for obj in (*self._snapshot.deployments, self._snapshot.infer_service_set) if obj]
-        marked = [(obj["kind"], obj["metadata"]["name"]) for obj in workloads if "deletionTimestamp" in obj["metadata"]]
-        for key in marked:
-            self._snapshot = self._snapshot.without(*key)
-        self._wait(UNTIL[step.until])
-        foreground = [(write.kind, write.name) for write in step.writes if write.propagation == "Foreground"]
-        self._wait_until_absent({*foreground, *marked})
+        marked = [obj for obj in workloads if "deletionTimestamp" in obj["metadata"]]
+        for obj in marked:
+            self._snapshot = self._snapshot.without(obj["kind"], obj["metadata"]["name"])
+        if step.until == RUNNING:
+            self._wait(readiness.present(step.subjects, stale))
+        elif step.until != ABSENT:
+            self._wait(UNTIL[step.until])
+        foreground = [(write.kind, write.name, write.preconditions["uid"]) for write in step.writes if write.propagation == "Foreground"]
+        self._wait_until_absent({*foreground, *((obj["kind"], obj["metadata"]["name"], obj["metadata"]["uid"]) for obj in marked)})
 
     @property
     def _run(self) -> str:
@@ -259,6 +284,7 @@ class Run:
             raise Abandoned
         if what in EVENTS:
             effect = EVENTS[what](self._world, pick)
+            self._quiet = False
             self._blind |= effect.blind
             self._allowed += effect.npus
             self._world.capacity += effect.npus
@@ -271,6 +297,9 @@ class Run:
 
     def _look(self) -> None:
         """No more NPUs are asked for than there is room for."""
+        if self._quiet and self._plan.verb == "deploy" and dict(self._plan.counts) == dict(self._plan.counts_before):
+            for role, number in self._count_unready().items():
+                assert number <= max(1, self._unready[role]), f"{number} {role} instances are not ready at once"
         asked = facts.asked(self._world, self._story.npus)
         assert asked <= self._allowed, f"{asked} NPUs are asked for, there is room for {self._allowed}"
 
@@ -283,9 +312,13 @@ class Run:
 
         self._wait_until(done)
 
-    def _wait_until_absent(self, keys: set[tuple[str, str]]) -> None:
-        self._last_seen = f"{keys} still there"
-        self._wait_until(lambda: not keys & self._world.objects.keys())
+    def _wait_until_absent(self, objects: set[tuple[str, str, str]]) -> None:
+        def absent() -> bool:
+            there = {(*key, obj["metadata"]["uid"]) for key, obj in self._world.objects.items()}
+            self._last_seen = f"still there: {objects & there}"
+            return not objects & there
+
+        self._wait_until(absent)
 
     def _wait_until(self, done: Callable[[], bool]) -> None:
         ticks = 0
@@ -301,7 +334,9 @@ class Run:
     def _check_victims(self) -> None:
         """The right instances go: none that is protected, no healthy one before a sick one, of equals the highest index."""
         world, wish = self._world, self._wish
-        gone = {write.name for step in self._plan.steps for write in step.writes if write.verb == "delete"}
+        writes = [write for step in self._plan.steps for write in step.writes]
+        # What is created again under its name is replaced.
+        gone = {write.name for write in writes if write.verb == "delete"} - {write.name for write in writes if write.verb == "create"}
         by_name = {obj["metadata"]["name"]: place for place, obj in facts.engine_deployments(world).items()}
         leaving = {by_name[name] for name in gone & by_name.keys()}
         if world.backend == "infer_service_set" and facts.set_roles(world):
@@ -334,7 +369,8 @@ class Run:
 
     def _record(self) -> None:
         plan, before = self._plan, self._snapshot.config_map or {}
-        updated = with_applied(before, plan.data or {}, plan.counts, at="2026-01-02T00:00:00Z", by="me", run=self._run)
+        made = generation(plan.data or {})
+        updated = with_applied(before, plan.data or {}, plan.counts, at="2026-01-02T00:00:00Z", by="me", run=self._run, generation=made)
         if self._wish.verb == "scale":
             old, new = (_COUNT.sub(r"\1", obj["data"]["user_config.json"]) for obj in (before, updated))
             assert old == new and {**before["data"], "user_config.json": ""} == {**updated["data"], "user_config.json": ""}, (
@@ -367,7 +403,8 @@ class Run:
         assert write.verb == "create" or not facts.namesake(self._world, role, index), f"{write.name} is not an instance"
         if write.verb == "create":
             assert not facts.occupied(self._world, role, index), f"{write.name}: {facts.occupied(self._world, role, index)}"
-        if write.verb in ("create", "delete"):
+        replaced = {other.verb for step in self._plan.steps for other in step.writes if other.name == write.name} == {"create", "delete"}
+        if write.verb in ("create", "delete") and not replaced:
             assert role not in self._owned, f"an autoscaler owns the count of {role}"
 
     def _check_patch(self, patch: list[Obj]) -> None:

@@ -23,6 +23,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor import (
     readiness,
     state,
 )
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import replace as rolling
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan, Step, update
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import with_applied
 from tests.property import cases as generated
@@ -147,6 +148,26 @@ def uid_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deployments, "delete", lambda *args, **kwargs: replace(real(*args, **kwargs), preconditions={}))
 
 
+def replaces_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = rolling.steps
+
+    def steps(*args: Any) -> tuple[Step, ...]:
+        found = real(*args)
+        if not found:
+            return ()
+        deletes = tuple(write for step in found for write in step.writes if write.verb == "delete")
+        creates = tuple(write for step in found for write in step.writes if write.verb == "create")
+        subjects = tuple(subject for step in found for subject in step.subjects)
+        last = replace(found[-1], subjects=subjects, until="running")
+        return (replace(last, writes=deletes, until="gone"), replace(last, writes=creates)) if creates else (replace(last, writes=deletes),)
+
+    monkeypatch.setattr(rolling, "steps", steps)
+
+
+def other_indexes_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_deploy, "_with_live_indexes", lambda snapshot, rendered, todo, found: rendered)
+
+
 def more_than_counts_written(monkeypatch: pytest.MonkeyPatch) -> None:
     real = plan_scale.with_counts
 
@@ -171,6 +192,7 @@ SAYS = {
     protection_ignored: "is protected",
     owner_ignored: "an autoscaler owns|InvalidInput",
     more_than_counts_written: "more than counts",
+    replaces_all_at_once: "are not ready at once|there is room for|pods are left|exists",
 }
 # Bugs that only this backend can have.
 ON_DEPLOYMENTS = {
@@ -180,6 +202,7 @@ ON_DEPLOYMENTS = {
     health_ignored: "goes, .* stays",
     namesake_taken_for_an_instance: "is not an instance|exists|waits in vain",
     uid_not_checked: "not bound",
+    other_indexes_left_as_they_are: "another image are left",
 }
 PLANTED = [(bug, backend) for bug in SAYS for backend in BACKENDS] + [(bug, "deployments") for bug in ON_DEPLOYMENTS]
 

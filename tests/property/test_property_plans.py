@@ -7,13 +7,15 @@ that is occupied, success is recorded last, and from wherever a run was killed, 
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.property.cases import BACKENDS, Case, cases
 from tests.property.runner import Story
 
-EXAMPLES = 1250
+EXAMPLES = int(os.environ.get("MINDIE_EXAMPLES", "1250"))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

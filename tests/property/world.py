@@ -5,10 +5,11 @@
 
 What plans rely on is there: names are unique (409), deletion by uid, PUT by resourceVersion, JSON patches with tests (422),
 foreground deletion; Deployments get pods a tick later, pods of what is gone are collected a tick later and need some ticks to
-stop; an InferServiceSet drives InstanceSets and pods, whose surplus indexes go in any order; pods beyond the NPUs stay Pending.
+stop; an InferServiceSet drives InstanceSets, their workloads (made as the stand-in for the Infer Operator makes them, never changed)
+and pods, whose surplus indexes go in any order; pods beyond the NPUs stay Pending.
 
 Left out, as tests at the real API server are about it: requests in flight at once, watches, the lock, defaults and admission,
-ReplicaSets and StatefulSets as objects of their own, NPUs of single nodes (there is one pool), gang scheduling and its flapping,
+ReplicaSets and so rollouts of Deployments, NPUs of single nodes (there is one pool), gang scheduling and its flapping,
 clocks (a tick is what happens between two looks), and everything an autoscaler does by itself.
 """
 
@@ -16,16 +17,18 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jsonpatch
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
+from tests.cluster.infer_operator import objects as operator
 
 Obj = dict[str, Any]
 NAMESPACE = "mindie-test"
 INFER = "infer.huawei.com/"
+OWNING = ("Deployment", "StatefulSet")
 ENGINE_ROLES = ("prefill", "decode", "union", "encode")
 NPU = "huawei.com/Ascend910"
 BLOCKED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "not enough NPUs"}
@@ -123,18 +126,21 @@ class World:
         sets = by_kind.pop("InferServiceSet", [])
         known = {kind: next(iter(by_kind.pop(kind, [])), None) for kind in ("ConfigMap", "Lease")}
         scalers = by_kind.pop("HorizontalPodAutoscaler", [])
+        in_set = self.backend == "infer_service_set"
+        children = (*workloads, *by_kind.pop("StatefulSet", []))
         return Snapshot(
             NAMESPACE,
             self.backend,
             self.base_name,
             config_map=known["ConfigMap"],
             lease=known["Lease"],
-            deployments=tuple(workloads) if self.backend == "deployments" else (),
+            deployments=() if in_set else tuple(workloads),
             pods=self.shown_pods(),
             autoscalers=tuple(scalers),
             infer_service_set=next(iter(sets), None),
             instance_sets=self.shown_sets(),
             others={(obj["kind"], obj["metadata"]["name"]): obj for found in by_kind.values() for obj in found} if others else {},
+            workloads=children if in_set and others else (),
         )
 
     def shown_pods(self) -> tuple[Obj, ...]:
@@ -162,10 +168,11 @@ class World:
         self._stop_pods()
         self._collect()
         for kind, name in list(self.objects):
-            if kind == "Deployment":
-                self._fill(self.objects[kind, name])
-            elif kind == "InferServiceSet":
+            if kind == "InferServiceSet":
                 self._operate(self.objects[kind, name])
+        for kind, name in list(self.objects):
+            if kind in OWNING and "deletionTimestamp" not in self.objects[kind, name]["metadata"]:
+                self._fill(self.objects[kind, name])
         self._start_pods()
 
     def kill(self, pod: Pod) -> None:
@@ -181,8 +188,11 @@ class World:
                     del self.pods[pod.name]
 
     def _collect(self) -> None:
-        """Pods without an owner are told to stop; objects that wait for their pods go after them."""
-        owners = {obj["metadata"]["uid"]: obj for (kind, _name), obj in self.objects.items() if kind in ("Deployment", "InferServiceSet")}
+        """What lost its owner goes; objects that wait for what they own go after it."""
+        sets = [obj for (kind, _name), obj in self.objects.items() if kind == "InferServiceSet"]
+        if not any("deletionTimestamp" not in obj["metadata"] for obj in sets):
+            self._orphan_children()
+        owners = {obj["metadata"]["uid"]: obj for (kind, _name), obj in self.objects.items() if kind in OWNING}
         for pod in self.pods.values():
             owner = owners.get(pod.owner["uid"])
             if owner is None or "deletionTimestamp" in owner["metadata"]:
@@ -191,63 +201,85 @@ class World:
         for uid, obj in owners.items():
             if "deletionTimestamp" in obj["metadata"] and uid not in owning:
                 del self.objects[obj["kind"], obj["metadata"]["name"]]
-        if not any(kind == "InferServiceSet" for kind, _name in self.objects):
-            self.instance_sets.clear()
+        for obj in sets:
+            if "deletionTimestamp" in obj["metadata"] and not self.children() and not self._of_set():
+                del self.objects["InferServiceSet", obj["metadata"]["name"]]
 
-    def _fill(self, deployment: Obj) -> None:
-        if "deletionTimestamp" in deployment["metadata"]:
-            return
-        template, name = deployment["spec"]["template"], deployment["metadata"]["name"]
-        mine = [pod for pod in self.pods.values() if pod.owner["uid"] == deployment["metadata"]["uid"] and pod.left is None]
-        for _number in range(int(deployment["spec"].get("replicas", 1)) - len(mine)):
-            self._add_pod(f"{name}-{next(self._numbers)}", "ReplicaSet", deployment, template["metadata"]["labels"], template["spec"])
+    def _orphan_children(self) -> None:
+        self.instance_sets.clear()
+        for kind, name in self.children():
+            del self.objects[kind, name]
+
+    def children(self) -> list[tuple[str, str]]:
+        """Workloads that the Infer Operator made."""
+        return [key for key, obj in self.objects.items() if key[0] in OWNING and operator.MANAGED in (obj["metadata"].get("labels") or {})]
+
+    def _of_set(self) -> list[Pod]:
+        return [pod for pod in self.pods.values() if operator.MANAGED in pod.labels]
+
+    def _fill(self, workload: Obj) -> None:
+        """A Deployment replaces a pod that stops at once, a StatefulSet when its name is free."""
+        template, name, uid = workload["spec"]["template"], workload["metadata"]["name"], workload["metadata"]["uid"]
+        wanted = int(workload["spec"].get("replicas", 1))
+        mine = [pod for pod in self.pods.values() if pod.owner["uid"] == uid and pod.left is None]
+        if workload["kind"] == "StatefulSet":
+            names = [f"{name}-{number}" for number in range(wanted) if f"{name}-{number}" not in self.pods]
+        else:
+            names = [f"{name}-{next(self._numbers)}" for _number in range(wanted - len(mine))]
+        for pod_name in names:
+            owner = {"kind": {"Deployment": "ReplicaSet"}.get(workload["kind"], workload["kind"]), "name": name, "uid": uid}
+            labels = template["metadata"].get("labels") or {}
+            self.pods[pod_name] = Pod(pod_name, f"uid-{next(self._numbers)}", owner, labels, template["spec"])
 
     def _operate(self, infer_service_set: Obj) -> None:
-        """The Infer Operator: pods of every instance that is to be, none of others; then the status of its InstanceSets."""
+        """The Infer Operator: a workload for every instance that is to be, none of others; then the status of its InstanceSets."""
         if "deletionTimestamp" in infer_service_set["metadata"]:
             return
+        service = {"metadata": {"name": "vllm-0", "namespace": NAMESPACE, "uid": "inferservice"}, "spec": {}}
+        service |= {"apiVersion": operator.GROUP_VERSION, "kind": "InferService"}
         for role in infer_service_set["spec"]["template"]["roles"]:
-            self._surplus(role)
-            for index, number in itertools.product(range(int(role.get("replicas") or 0)), range(pods_of(role))):
-                name, template = f"vllm-0-{role['name']}-{index}-{number}", role["spec"]["template"]
-                if name not in self.pods:
-                    labels = {**(template["metadata"].get("labels") or {}), f"{INFER}inferservice-name": "vllm-0"}
-                    labels |= {f"{INFER}instanceset-name": role["name"], f"{INFER}instanceset-index": str(index)}
-                    self._add_pod(name, "StatefulSet", infer_service_set, labels, template["spec"])
-            self._report(role)
+            self._observe_role(service, role)
+            parent, count = self.instance_sets[role["name"]], int(role.get("replicas") or 0)
+            there = {operator.index_of(self.objects[key]): key for key in self.children() if self._role_of(key) == role["name"]}
+            surplus = [key for index, key in there.items() if index is not None and index >= count]
+            self._random.shuffle(surplus)
+            for key in surplus:
+                del self.objects[key]
+            for index in set(range(count)) - there.keys():
+                self.create(operator.workload(parent, index))
+            self._report(role["name"])
 
-    def _surplus(self, role: Obj) -> None:
-        going = [pod for index, pod in self._of_role(role["name"]) if index >= int(role.get("replicas") or 0)]
-        self._random.shuffle(going)
-        for pod in going:
-            self.kill(pod)
+    def _role_of(self, key: tuple[str, str]) -> str:
+        return str(self.objects[key]["metadata"]["labels"][f"{INFER}instanceset-name"])
 
-    def _report(self, role: Obj) -> None:
-        """The status is as fresh as the spec that was acted on: what a tick made is ready in the next."""
-        count = int(role.get("replicas") or 0)
-        old = self.instance_sets.get(role["name"])
-        same = old is not None and old["spec"]["replicas"] == count
-        generation = (old["metadata"]["generation"] + (not same)) if old else 1
-        staying = [(index, pod.ready) for index, pod in self._of_role(role["name"]) if pod.left is None]
-        complete = [index for index in range(count) if staying.count((index, True)) == pods_of(role)]
-        self.instance_sets[role["name"]] = {
-            "metadata": {"name": f"vllm-0-{role['name']}", "labels": {f"{INFER}instanceset-name": role["name"]}, "generation": generation},
-            "spec": {"replicas": count},
-            "status": {
-                "observedGeneration": generation if same else generation - 1,
-                "replicas": len({index for index, _ready in staying}),
-                "readyReplicas": len(complete),
-            },
+    def _observe_role(self, service: Obj, role: Obj) -> None:
+        """The InstanceSet takes over what its role says; the status follows a tick later."""
+        parent = self.instance_sets.get(role["name"])
+        if parent is None:
+            parent = operator.instance_set(service, role)
+            parent["metadata"] |= {"uid": f"uid-{next(self._numbers)}", "generation": 1}
+            parent["status"] = {"observedGeneration": 0}
+            self.instance_sets[role["name"]] = parent
+        elif parent["spec"] != role:
+            metadata = {**parent["metadata"], "generation": parent["metadata"]["generation"] + 1}
+            self.instance_sets[role["name"]] = {**parent, "metadata": metadata, "spec": role}
+
+    def _report(self, role: str) -> None:
+        parent = self.instance_sets[role]
+        count, pods = int(parent["spec"].get("replicas") or 0), pods_of(parent["spec"])
+        indexes = {operator.index_of(self.objects[key]) for key in self.children() if self._role_of(key) == role}
+        ready = [int(pod.labels[f"{INFER}instanceset-index"]) for pod in self._of_set() if self._is_ready_of(pod, role)]
+        seen = parent["status"]["observedGeneration"] != parent["metadata"]["generation"]
+        status = {
+            "observedGeneration": parent["metadata"]["generation"],
+            "replicas": len(indexes),
+            "readyReplicas": 0 if seen else sum(ready.count(index) == pods for index in range(count)),
         }
+        self.instance_sets[role] = {**parent, "status": status}
 
-    def _of_role(self, role: str) -> Iterator[tuple[int, Pod]]:
-        for pod in self.pods.values():
-            if pod.labels.get(f"{INFER}instanceset-name") == role:
-                yield int(pod.labels[f"{INFER}instanceset-index"]), pod
-
-    def _add_pod(self, name: str, owner_kind: str, owner: Obj, labels: Mapping[str, str], spec: Obj) -> None:
-        reference = {"kind": owner_kind, "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
-        self.pods[name] = Pod(name, f"uid-{next(self._numbers)}", reference, labels, spec)
+    @staticmethod
+    def _is_ready_of(pod: Pod, role: str) -> bool:
+        return pod.labels.get(f"{INFER}instanceset-name") == role and pod.ready and pod.left is None
 
     def _start_pods(self) -> None:
         used = sum(pod.npus for pod in self.pods.values() if pod.placed)
