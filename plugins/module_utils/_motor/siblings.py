@@ -44,11 +44,14 @@ def is_engine(deployment: Object) -> bool:
 def usual(deployments: Iterable[Object]) -> Object | None:
     """The first of the Deployments that has the specification which most of them have; None when there is none."""
     items = [(deployment, specification(deployment)) for deployment in deployments]
-    if not items:
-        return None
-    # Of specifications that are equally frequent, the one seen first.
-    most = Counter(text for dummy, text in items).most_common(1)[0][0]
-    return next(deployment for deployment, text in items if text == most)
+    most = _most_frequent(text for dummy, text in items)
+    return next((deployment for deployment, text in items if text == most), None)
+
+
+def _most_frequent(texts: Iterable[str]) -> str:
+    """Of texts that are equally frequent, the first one."""
+    found = Counter(texts).most_common(1)
+    return found[0][0] if found else ""
 
 
 def cleaned(deployment: Object) -> dict[str, Any]:
@@ -66,10 +69,9 @@ def altered(deployments: Iterable[Object], base_name: str, scaled: Iterable[str]
     """Names of instances that differ from most of their siblings. `scaled`: engine roles whose pods an autoscaler counts."""
     names: set[str] = set()
     for role, items in by_role(deployments, base_name).items():
-        found = [deployment for dummy, deployment in items]
-        common = usual(found)
-        wanted = specification(common, pods=role not in scaled) if common else ""
-        names.update(item["metadata"]["name"] for item in found if specification(item, pods=role not in scaled) != wanted)
+        texts = {deployment["metadata"]["name"]: specification(deployment, pods=role not in scaled) for dummy, deployment in items}
+        most = _most_frequent(texts.values())
+        names.update(name for name, text in texts.items() if text != most)
     return frozenset(names)
 
 
@@ -78,16 +80,18 @@ def specification(deployment: Object, *, pods: bool = True) -> str:
 
     Needed to compare what one API server stored, which writes quantities and defaults alike.
     """
-    spec: dict[str, Any] = copy.deepcopy(dict(deployment["spec"]))
+    spec = _plain(deployment["spec"], "")
     if not pods:
         spec.pop("replicas", None)
-    (spec["selector"].get("matchLabels") or {}).pop("app", None)
-    metadata = spec["template"].get("metadata") or {}
-    (metadata.get("labels") or {}).pop("app", None)
-    (metadata.get("annotations") or {}).pop(_RESTARTED, None)
-    for container in spec["template"]["spec"].get("containers") or ():
-        container["env"] = [item for item in container.get("env") or () if item.get("name") != _JOB_NAME]
-    return json.dumps(_plain(spec, ""), sort_keys=True)
+    metadata = spec["template"].get("metadata", {})
+    for labels in (spec["selector"].get("matchLabels", {}), metadata.get("labels", {})):
+        labels.pop("app", None)
+    metadata.get("annotations", {}).pop(_RESTARTED, None)
+    if not metadata.get("annotations", True):
+        del metadata["annotations"]
+    for container in spec["template"]["spec"].get("containers", ()):
+        container["env"] = [item for item in container.get("env", ()) if item.get("name") != _JOB_NAME]
+    return json.dumps(spec, sort_keys=True)
 
 
 def _plain(value: Any, key: str) -> Any:
