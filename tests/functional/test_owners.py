@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -145,6 +146,7 @@ def test_deploying_again_keeps_the_pods_that_an_autoscaler_gave_a_deployment(on_
 def keda(cluster: Cluster) -> Iterator[None]:
     """The cluster knows ScaledObjects for one test: elsewhere they would cost a request each."""
     cluster.apply_crds(CRDS / "keda")
+    wait_for(lambda: _serves_keda(cluster), 20, "the group keda.sh is served")
     yield
     cluster.request("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/scaledobjects.keda.sh")
     wait_for(lambda: not _serves_keda(cluster), 20, "ScaledObjects are unknown again")
@@ -167,8 +169,10 @@ def test_a_scaled_object_owns_a_count(on_deployments: Driver, on_set: Driver, ba
 
 
 def test_a_cluster_with_other_kinds_of_keda_alone_is_no_error(on_deployments: Driver) -> None:
-    """The group is served, ScaledObjects are not."""
+    """The group is served, ScaledObjects are not. It was not served when the client last kept in a file what is."""
     driver = on_deployments
+    succeeded(driver.run("motor_service_info", namespace=driver.namespace))
+    time.sleep(1.1)
     (crd,) = yaml.safe_load_all((CRDS / "keda" / "scaledobjects.yaml").read_text())
     crd["metadata"]["name"] = "triggerauthentications.keda.sh"
     crd["spec"]["names"] = {"kind": "TriggerAuthentication", "plural": "triggerauthentications"}

@@ -36,12 +36,12 @@ def connect(module: Any) -> Api:
 
     The client asks the server for /version and its API groups; a failure is an ApiError like any other.
     """
-    attempts = Attempts()
+    attempts, started = Attempts(), time.time()
     while True:
         try:
             dynamic = get_api_client(module=module).client
-            # The property api_groups would ask the server once more for what the client has just read.
-            groups = frozenset(dynamic.resources.parse_api_groups(request_resources=False)["apis"])
+            known = dynamic.resources.parse_api_groups(request_resources=False, update=_remembered(dynamic.resources, started))
+            groups = frozenset(known["apis"])
             break
         except CoreException as error:
             attempted = f"connect with {_named_kubeconfig(module)}"
@@ -57,6 +57,18 @@ def connect(module: Any) -> Api:
             raise ApiError("connect to the Kubernetes API server", str(error), reason=reason, status=None, remedy=remedy) from error
     fences.install(dynamic.client.rest_client.pool_manager)
     return Api(_Sender(dynamic), groups)
+
+
+def _remembered(resources: Any, started: float) -> bool:
+    """True when the client has not read the API groups just now, but keeps in a file what an earlier run has read.
+
+    What was installed since then is not in there; and to ask a client that has just asked would be a request too many.
+    """
+    try:
+        written = os.path.getmtime(resources._Discoverer__cache_file)
+    except (AttributeError, OSError):
+        return True
+    return written < started - 1.0
 
 
 def _named_kubeconfig(module: Any) -> str:

@@ -56,14 +56,20 @@ def find(autoscalers: Iterable[Object], roles: Iterable[Object], base_name: str)
     owned = {
         role: Owner(POLICY, f"of role {role}", INSTANCE_SET, _set_name(role), by_policy=True) for role in ENGINE_ROLES if role in policies
     }
-    # KEDA makes a HorizontalPodAutoscaler for each ScaledObject: the latter, which users edit, is named.
     for scaler in sorted(_effective(autoscalers), key=lambda scaler: scaler["kind"] == SCALED_OBJECT):
         kind, target = target_of(scaler)
         role = _role(kind, target, base_name)
         if role:
             by_policy = role in policies and kind == INSTANCE_SET
-            owned[role] = Owner(scaler["kind"], scaler["metadata"]["name"], kind, target, by_policy)
+            owned[role] = Owner(*_known_as(scaler), kind, target, by_policy)
     return owned
+
+
+def _known_as(scaler: Object) -> tuple[str, str]:
+    """Kind and name of what users edit: KEDA makes a HorizontalPodAutoscaler for each ScaledObject."""
+    owners = scaler["metadata"].get("ownerReferences") or ()
+    made_for = next((str(owner["name"]) for owner in owners if owner.get("kind") == SCALED_OBJECT), None)
+    return (SCALED_OBJECT, made_for) if made_for else (scaler["kind"], scaler["metadata"]["name"])
 
 
 def has_policy(role: Object) -> bool:

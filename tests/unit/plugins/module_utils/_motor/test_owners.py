@@ -66,6 +66,12 @@ def test_the_autoscaler_that_keda_makes_is_named_as_its_scaled_object(turned: bo
     assert str(owner) == "ScaledObject by-queue"
 
 
+def test_the_scaled_object_is_named_even_when_only_its_autoscaler_is_seen() -> None:
+    made = scaler(INSTANCE_SET, name="keda-hpa-by-queue")
+    made["metadata"]["ownerReferences"] = [{"kind": "ScaledObject", "name": "by-queue"}]
+    assert str(owners.find([made], [], "vllm")["prefill"]) == "ScaledObject by-queue"
+
+
 def test_an_autoscaler_that_is_being_deleted_owns_nothing() -> None:
     leaving = scaler(INSTANCE_SET)
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
