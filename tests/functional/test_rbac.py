@@ -1,57 +1,182 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rights that docs/rbac.md names are enough, for a user who has no others."""
+"""The manifests of examples/rbac give each playbook what it needs and no more; without a right, the message names it.
+
+A new right: write it into the manifest of each playbook that uses it. When no scene (`scenes.py`) uses it, the test of the right fails: add
+one. When the playbook goes on without it (with a warning), add it to OPTIONAL.
+"""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
-import yaml
+import pytest
 
-from tests.functional.conftest import RELEASE, Driver
+from tests.cluster import Cluster
+from tests.cluster.fault_proxy import FaultProxy
+from tests.cluster.kube_client import wait_for
+from tests.functional import rights
+from tests.functional.conftest import Driver
+from tests.functional.rights import CLUSTER_ROLE, ROLE, Right
+from tests.functional.scenes import RBAC, SCENES, Scene
 from tests.functional.test_modules import succeeded
 
-PAGE = Path(__file__).parents[2] / "docs" / "rbac.md"
+PLAYBOOKS = ("deploy", "scale", "update_config", "remove", "read")
+# Without these a playbook does its work, and warns.
+OPTIONAL = {
+    ("get", "", "nodes"),
+    ("list", "", "nodes"),
+    ("create", "", "events"),
+    ("list", "", "events"),
+    ("list", "apps", "statefulsets"),
+    ("delete", "coordination.k8s.io", "leases"),
+    ("create", "apps", "controllerrevisions"),
+    ("delete", "apps", "controllerrevisions"),
+    ("list", "apps", "controllerrevisions"),
+}
+# Without one of these, nothing has changed yet.
+READING = ("get", "list")
+NUMBERS = itertools.count(1)
+
+SCALED_OBJECTS = {
+    "metadata": {"name": "scaledobjects.keda.sh"},
+    "spec": {
+        "group": "keda.sh",
+        "scope": "Namespaced",
+        "names": {"plural": "scaledobjects", "singular": "scaledobject", "kind": "ScaledObject"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
 
 
-def documented() -> dict[str, list[dict[str, Any]]]:
-    """The rules of the page's ClusterRoles by their names."""
-    blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)]
-    return {block["metadata"]["name"]: block["rules"] for block in blocks}
+class Stage:
+    """A cluster with KEDA's kind, on which scenes are played by users with exactly the rights of a manifest, or one less."""
+
+    def __init__(self, cluster: Cluster, proxy: FaultProxy) -> None:
+        self.cluster, self._proxy = cluster, proxy
+        self._ready: dict[Scene, Driver] = {}
+        self._uses: dict[str, dict[Scene, set[Right]]] = {}
+
+    def driver(self, scene: Scene) -> Driver:
+        """A service that is ready for the scene; the same one until it is `used`."""
+        if scene not in self._ready:
+            namespace = self.cluster.create_namespace(f"rights-{next(NUMBERS)}")
+            driver = Driver(self.cluster, self._proxy, namespace, scene.backend)
+            scene.prepare(driver)
+            self._ready[scene] = driver
+        return self._ready[scene]
+
+    def used(self, scene: Scene) -> None:
+        """The service is not any more what the scene starts from."""
+        driver = self._ready.pop(scene)
+        self.cluster.request("DELETE", f"/api/v1/namespaces/{driver.namespace}")
+
+    def user(self, driver: Driver, held: list[Right]) -> tuple[str, str]:
+        """Name and kubeconfig of a new user with these rights, which the server knows by now."""
+        name = f"user-{next(NUMBERS)}"
+        for cluster in (True, False):
+            rules = [right.rule for right in held if right.cluster is cluster]
+            kubeconfig = self.cluster.user_kubeconfig(name, rules, None if cluster else driver.namespace)
+        self._await(driver, name, held)
+        return name, kubeconfig
+
+    def grant(self, driver: Driver, name: str, right: Right, held: list[Right]) -> None:
+        """Give a user one more right."""
+        kind, scope = (CLUSTER_ROLE, "") if right.cluster else (ROLE, f"/namespaces/{driver.namespace}")
+        body = {"metadata": {"name": name}, "rules": [one.rule for one in [*held, right] if one.cluster is right.cluster]}
+        status, answer = self.cluster.request("PUT", f"/apis/{RBAC}{scope}/{kind.lower()}s/{name}", body)
+        if status == 404:  # it was the only right of this kind
+            self.cluster.user_kubeconfig(name, body["rules"], None if right.cluster else driver.namespace)
+        else:
+            assert status == 200, answer
+        self._await(driver, name, [right])
+
+    def _await(self, driver: Driver, name: str, held: list[Right]) -> None:
+        """RBAC reaches the server's caches a moment after it was written."""
+        for one in {right.cluster: right for right in held}.values():
+            wait_for(lambda one=one: self._allowed(driver, name, one), 30, f"the rights of {name}")
+
+    def _allowed(self, driver: Driver, user: str, right: Right) -> bool:
+        attributes = {"verb": right.verb, "group": right.group, "resource": right.resource}
+        spec = {"user": user, "resourceAttributes": {**attributes, **({} if right.cluster else {"namespace": driver.namespace})}}
+        answer = self.cluster.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})[1]
+        return bool(answer["status"]["allowed"])
+
+    def uses(self, playbook: str) -> dict[Scene, set[Right]]:
+        """What each scene of a playbook uses. Each is played by a user with all rights of the manifest, so they are enough."""
+        if playbook not in self._uses:
+            self._uses[playbook] = {scene: self._play(scene) for scene in SCENES if scene.playbook == playbook}
+        return self._uses[playbook]
+
+    def _play(self, scene: Scene) -> set[Right]:
+        driver = self.driver(scene)
+        dummy, kubeconfig = self.user(driver, rights.of_manifest(scene.playbook))
+        with FaultProxy(self.cluster, kubeconfig=kubeconfig) as proxy:
+            outcome = scene.act(driver, proxy.kubeconfig)
+            assert not outcome.get("failed"), f"{scene.playbook}, {scene.name} with every right of the manifest: {outcome['msg']}"
+            used = rights.of_requests(proxy.requests)
+        if any(right.verb not in READING for right in used):
+            self.used(scene)
+        return used
+
+    def scenes(self, playbook: str, right: Right) -> list[Scene]:
+        """The first scene that uses the right. None uses what is only held to be given on: then all of them."""
+        uses = self.uses(playbook)
+        exact = [scene for scene, used in uses.items() if right in used]
+        anywhere = [scene for scene, used in uses.items() if right.what in {one.what for one in used}]
+        return (exact or anywhere)[:1] or list(uses)
 
 
-def test_an_operator_with_the_documented_rights_can_run_every_verb(driver: Driver) -> None:
-    operator = driver.cluster.user_kubeconfig(f"operator-{driver.namespace}", documented()["mindie-motor-operator"])
-    succeeded(driver.deploy(kubeconfig=operator))
-    succeeded(driver.scale(prefill=3, decode=2, kubeconfig=operator))
-    succeeded(driver.scale(prefill=1, decode=1, kubeconfig=operator))
-    driver.config["motor_deploy_config"].update(p_instances_num=1, d_instances_num=1)
-    driver.config["motor_controller_config"]["logging_config"]["log_level"] = "DEBUG"
-    succeeded(driver.run("motor_config_baseline", user_config_content=driver.config, kubeconfig=operator))
-    assert not succeeded(driver.deploy(kubeconfig=operator))["changed"]
-    succeeded(driver.remove(kubeconfig=operator))
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    """A cluster of its own: the kinds that it knows decide what is read."""
+    with Cluster(a2_nodes=0, a3_nodes=80, cpu_nodes=2, infer_operator=True) as cluster, FaultProxy(cluster) as proxy:
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        assert cluster.request("POST", path, SCALED_OBJECTS)[0] == 201
+        wait_for(lambda: cluster.request("GET", "/apis/keda.sh/v1alpha1/scaledobjects")[0] == 200, 30, "the kind of KEDA")
+        yield Stage(cluster, proxy)
 
 
-def test_a_reader_with_the_documented_rights_can_predict_every_verb(driver: Driver) -> None:
-    reader = driver.cluster.user_kubeconfig(f"only-reads-{driver.namespace}", documented()["mindie-motor-reader"])
-    look = {"kubeconfig": reader, "check_mode": True}
-    assert succeeded(driver.deploy(**look))["changed"]
-    succeeded(driver.deploy())
-    assert succeeded(driver.scale(prefill=3, decode=2, **look))["changed"]
-    driver.config["motor_controller_config"]["logging_config"]["log_level"] = "DEBUG"
-    assert succeeded(driver.run("motor_config_baseline", user_config_content=driver.config, **look))["changed"]
-    assert succeeded(driver.deploy(**look))["changed"]
-    assert succeeded(driver.remove(**look))["changed"]
-    for module in ("motor_service_info", "motor_config_baseline_info"):
-        succeeded(driver.run(module, namespace=driver.namespace, kubeconfig=reader))
+def every_right() -> list[Any]:
+    return [pytest.param(name, right, id=f"{name}: {right}") for name in PLAYBOOKS for right in rights.of_manifest(name)]
 
 
-def test_without_a_right_the_error_names_it(on_deployments: Driver) -> None:
-    rules = [rule for rule in documented()["mindie-motor-operator"] if "apps" not in rule["apiGroups"]]
-    weak = on_deployments.cluster.user_kubeconfig(f"weak-{on_deployments.namespace}", rules)
-    failed = on_deployments.deploy(kubeconfig=weak, release=str(RELEASE))
-    assert failed["status"] == 403 and "deployments" in failed["msg"] and "docs/rbac.md" in failed["msg"]
-    assert on_deployments.mutating() == []
+@pytest.mark.parametrize(("playbook", "right"), every_right())
+def test_without_one_right_the_message_names_verb_resource_and_namespace(stage: Stage, playbook: str, right: Right) -> None:
+    held = [one for one in rights.of_manifest(playbook) if one != right]
+    outcomes = []
+    for scene in stage.scenes(playbook, right):
+        driver = stage.driver(scene)
+        name, kubeconfig = stage.user(driver, held)
+        outcome = scene.act(driver, kubeconfig)
+        complaint = outcome["msg"] if outcome.get("failed") else " ".join(map(str, outcome.get("warnings", ())))
+        outcomes.append(f"{scene.name}: {complaint or 'succeeded'}")
+        if not complaint:
+            stage.used(scene)
+            continue
+        assert outcome.get("failed", False) != (right.what in OPTIONAL), complaint
+        check_complaint(outcome, complaint, right, driver.namespace)
+        if right.verb not in READING or outcome.get("changed"):
+            stage.grant(driver, name, right, held)
+            succeeded(scene.act(driver, kubeconfig))  # with the right that the message asks for, it goes on
+            stage.used(scene)
+        return
+    pytest.fail(f"nothing needs this right: {right} in examples/rbac/{playbook}.yaml ({'; '.join(outcomes)})")
+
+
+def check_complaint(outcome: dict[str, Any], complaint: str, right: Right, namespace: str) -> None:
+    if outcome.get("failed"):
+        assert outcome["reason"] == "Forbidden" and outcome["status"] == 403
+    assert right.verb in complaint and right.resource in complaint and "orbidden" in complaint
+    assert right.cluster or namespace in complaint
+    assert "not found" not in complaint and "does not exist" not in complaint and "Traceback" not in complaint
