@@ -114,7 +114,7 @@ class Lane:
         if verb.past and (self._now is None or self._now.strange or self._now.absent or not self.revision(goal)):
             self.reach(goal)
         self.reach(start)
-        if verb.old:
+        if not start.absent and not start.strange:
             self._make_old()
 
     def revision(self, wish: Wish) -> int:
@@ -265,7 +265,7 @@ class Lane:
         self.client.delete(LEASES, self.namespace, "ascend-mindie")
 
     def _make_old(self) -> None:
-        """Let the record of success carry a high number."""
+        """Let the history be so long that a part of it is dropped with the next record."""
         applied = record.applied_of(self.client.get(CONFIG_MAPS, self.namespace, "motor-config")) or {}
         if applied["revision"] < HIGH:
             text = json.dumps({**applied, "revision": HIGH})

@@ -40,7 +40,7 @@ class Verb:
     """One verb. `task` makes what is run, from the lane and the wish. `chain`: verbs of one chain lead to each other's start.
 
     `keeps`: instances that stay are not touched. `toggles`: the way back consists of the same requests, so it is killed in turn.
-    `old`: the service has so long a history that a part of it is dropped. `past`: it was like the goal before.
+    `past`: the service was like the goal before.
     `always`: all points are done even when only a part of the rest is.
     """
 
@@ -51,7 +51,6 @@ class Verb:
     task: Callable[[Lane, Wish], Task]
     keeps: bool = True
     toggles: bool = False
-    old: bool = False
     past: bool = False
     always: bool = False
 
@@ -90,7 +89,7 @@ VERBS = (
     Verb("scale out", "counts", FEW, MANY, _scale, always=True),
     Verb("scale in", "counts", MANY, FEW, _scale, always=True),
     Verb("scale both ways", "counts", Wish(prefill=2, decode=4), Wish(prefill=4, decode=2), _scale, always=True),
-    Verb("update", "config", FEW, replace(FEW, level="DEBUG"), _update, toggles=True, old=True),
+    Verb("update", "config", FEW, replace(FEW, level="DEBUG"), _update, toggles=True),
     Verb("replace", "image", Wish(), Wish(image="registry.example/mindie-motor:other"), _replace, keeps=False, toggles=True),
     Verb("roll back", "past", Wish(prefill=4, level="DEBUG"), Wish(), _roll_back, past=True),
     Verb("adopt", "config", replace(FEW, strange=True), FEW, _adopt),
