@@ -74,7 +74,7 @@ class Lock:
         """Give the lock back; the intent is cleared only when the work is done."""
         self._halt()
         for dummy in range(2):
-            lease = self._with_intent(None) if done else dict(self._lease, spec=dict(self._lease["spec"]))
+            lease = self._without_intent() if done else dict(self._lease, spec=dict(self._lease["spec"]))
             lease["spec"].update(holderIdentity="", renewTime=_now())
             try:
                 self._api.replace(lease)
@@ -131,14 +131,10 @@ class Lock:
         }
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
 
-    def _with_intent(self, intent: Mapping[str, Any] | None) -> dict[str, Any]:
-        lease = dict(self._lease, metadata=dict(self._lease["metadata"]), spec=dict(self._lease["spec"]))
-        annotations = dict(lease["metadata"].get("annotations") or {})
-        annotations.pop(INTENT_ANNOTATION, None)
-        if intent:
-            annotations[INTENT_ANNOTATION] = json.dumps(intent, sort_keys=True)
-        lease["metadata"]["annotations"] = annotations
-        return lease
+    def _without_intent(self) -> dict[str, Any]:
+        metadata = dict(self._lease["metadata"])
+        metadata["annotations"] = {name: text for name, text in (metadata.get("annotations") or {}).items() if name != INTENT_ANNOTATION}
+        return dict(self._lease, metadata=metadata, spec=dict(self._lease["spec"]))
 
     def _renew_for_ever(self) -> None:
         pause = self._duration / RENEWALS_PER_DURATION

@@ -182,9 +182,10 @@ def test_a_new_lock_is_one_post_that_says_who_and_for_what(server: Server) -> No
     assert lock.acquire(None, INTENT) is True
     ((method, path, body),) = server.requests
     assert (method, path) == ("POST", PATH)
+    assert (body["apiVersion"], body["kind"]) == ("coordination.k8s.io/v1", "Lease")
     assert body["metadata"]["name"] == "ascend-mindie" and body["metadata"]["namespace"] == "ns"
     assert body["metadata"]["labels"]["app.kubernetes.io/component"] == "lock"
-    assert json.loads(body["metadata"]["annotations"][ANNOTATION]) == INTENT
+    assert body["metadata"]["annotations"][ANNOTATION] == json.dumps(INTENT, sort_keys=True)
     spec = body["spec"]
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("me/1", 9, 1)
     assert MICRO_TIME.fullmatch(spec["acquireTime"]) and spec["renewTime"] == spec["acquireTime"]
@@ -228,6 +229,27 @@ def test_a_lease_that_somebody_wrote_since_is_not_taken(server: Server) -> None:
     assert make(server).acquire(None, INTENT) is False, "or made since"
     server.lease = None
     assert make(server).acquire(observed, INTENT) is False, "or deleted since"
+
+
+def test_a_lock_that_was_never_taken_does_not_hold(server: Server) -> None:
+    lost(make(server))
+
+
+def test_what_others_noted_on_the_lease_stays(server: Server) -> None:
+    metadata = {"name": "ascend-mindie", "namespace": "ns", "annotations": {"note": "b"}}
+    lock = make(server)
+    assert lock.acquire(copy.deepcopy(server.store({"kind": "Lease", "metadata": metadata, "spec": {}})), INTENT)
+    lock.release(done=True)
+    assert server.lease and server.lease["metadata"]["annotations"] == {"note": "b"}
+
+
+def test_a_lease_whose_annotations_somebody_removed_can_be_given_back(held: tuple[Lock, Steered], server: Server) -> None:
+    lock, _steered = held
+    assert server.lease
+    metadata = {name: value for name, value in server.lease["metadata"].items() if name != "annotations"}
+    server.store({**server.lease, "metadata": metadata})
+    lock.release(done=True)
+    assert server.lease["spec"]["holderIdentity"] == ""
 
 
 def test_a_lock_that_may_not_be_taken_is_an_error(server: Server) -> None:
