@@ -17,6 +17,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import
 from tests.cluster.kube_client import wait_for
 from tests.functional.conftest import EXAMPLES, Driver
 from tests.functional.test_modules import succeeded
+from tests.support.infer_services import hpa
 
 CLAIM = {"type": "pvc", "storage_class_name": "fast"}
 OURS = {"app.kubernetes.io/managed-by": "ascend.mindie", "app.kubernetes.io/part-of": "mindie-motor"}
@@ -98,6 +99,17 @@ def without_prefill_instances(driver: Driver) -> None:
     for index in range(2):
         path = f"/apis/apps/v1/namespaces/{driver.namespace}/deployments/{driver.name('prefill', index)}"
         assert driver.cluster.request("DELETE", path)[0] == 200
+
+
+def with_a_scaling_policy(driver: Driver) -> None:
+    """The prefill instances of the InferServiceSet belong to an autoscaler, and its InstanceSets say how many there are to be."""
+    deployed(driver)
+    path = f"/apis/mindcluster.huawei.com/v1/namespaces/{driver.namespace}/inferservicesets/vllm"
+    roles = driver.cluster.get(path)["spec"]["template"]["roles"]
+    number = [role["name"] for role in roles].index("prefill")
+    patch_ = [{"op": "add", "path": f"/spec/template/roles/{number}/scalingPolicy", "value": hpa(1, 4)}]
+    status, answer = driver.cluster.request("PATCH", path, patch_, content_type="application/json-patch+json")
+    assert status == 200, answer
 
 
 def altered_with_leftovers(driver: Driver) -> None:
@@ -232,6 +244,11 @@ def predict_deploy(driver: Driver, kubeconfig: str) -> dict[str, Any]:
     return driver.deploy(kubeconfig=kubeconfig, check_mode=True)
 
 
+def predict_restart(driver: Driver, kubeconfig: str) -> dict[str, Any]:
+    changed = driver.with_config("motor_deploy_config", "image_name", value="registry.example/motor:newer")
+    return driver.deploy(changed, kubeconfig=kubeconfig, allow_restart=True, check_mode=True)
+
+
 def read(driver: Driver, kubeconfig: str) -> dict[str, Any]:
     return driver.run("motor_service_info", namespace=driver.namespace, kubeconfig=kubeconfig)
 
@@ -242,10 +259,10 @@ SCENES = (
     Scene("deploy", "new", "deployments", to_be_deployed_with_a_claim, deploy_with_a_claim),
     Scene("deploy", "new", "infer_service_set", nothing, deploy),
     Scene("deploy", "long history", "deployments", with_a_long_history, deploy_more),
+    Scene("deploy", "allow_restart", "infer_service_set", deployed, replace_image),
     Scene("deploy", "slow", "infer_service_set", with_slow_pods, deploy_slowly),
     Scene("deploy", "wait_idle", "deployments", deployed, deploy_fewer_when_idle),
     Scene("deploy", "allow_restart", "deployments", with_a_standby_coordinator, replace_image),
-    Scene("deploy", "allow_restart", "infer_service_set", deployed, replace_image),
     Scene("scale", "both ways", "deployments", deployed, scale_both_ways),
     Scene("scale", "both ways", "infer_service_set", deployed, scale_both_ways),
     Scene("scale", "of a deployer's service", "deployments", without_a_lease, scale_out),
@@ -255,15 +272,19 @@ SCENES = (
     Scene("scale", "wait_idle", "deployments", deployed, scale_in_when_idle),
     Scene("scale", "one pod is not ready", "deployments", with_unready_pods(1), scale_out),
     Scene("scale", "pods are not ready", "deployments", with_unready_pods(2), scale_out),
+    Scene("update_config", "an autoscaler", "infer_service_set", with_a_scaling_policy, update_config),
     Scene("update_config", "log level", "deployments", deployed, update_config),
     Scene("update_config", "log level", "infer_service_set", deployed, update_config),
     Scene("update_config", "of a deployer's service", "deployments", without_a_lease, update_config),
     Scene("update_config", "long history", "deployments", with_a_long_history, update_config),
+    Scene("remove", "an autoscaler", "infer_service_set", with_a_scaling_policy, remove),
     Scene("remove", "all", "deployments", deployed_with_a_claim, remove),
     Scene("remove", "all", "infer_service_set", deployed, remove),
     Scene("remove", "of a deployer's service", "deployments", without_a_lease, remove),
+    Scene("read", "an autoscaler", "infer_service_set", with_a_scaling_policy, read),
     Scene("read", "live", "deployments", deployed, predict_all),
     Scene("read", "live", "infer_service_set", deployed, predict_all),
+    Scene("read", "allow_restart", "infer_service_set", deployed, predict_restart),
     Scene("read", "new", "deployments", nothing, predict_deploy),
     Scene("read", "new", "infer_service_set", nothing, predict_deploy),
     Scene("read", "one pod is not ready", "deployments", with_unready_pods(1), read),

@@ -46,14 +46,9 @@ def read(api: Api, namespace: str, number: int) -> Mapping[str, Any]:
 
 
 def last(api: Api, snapshot: Snapshot) -> Mapping[str, Any] | None:
-    """The revision of the record of success that `motor-config` carries, or None when it was not kept or may not be read."""
+    """The revision of the record of success that `motor-config` carries, or None when it was not kept."""
     number = (applied_of(snapshot.config_map) or {}).get("revision")
-    try:
-        return api.get(KIND, snapshot.namespace, revision_name(number)) if number else None
-    except ApiError as error:
-        if error.status == 403:
-            return None
-        raise
+    return api.get(KIND, snapshot.namespace, revision_name(number)) if number else None
 
 
 def revisions(api: Api, namespace: str) -> list[Mapping[str, Any]]:
