@@ -12,6 +12,9 @@ from html import escape
 from .measure import Result, Results
 from .page import DOWN, UP
 
+# In two parts, so that tools which look for the licence of this file do not find this one.
+_LICENCE = "SPDX-License-" + "Identifier: GPL-3.0-or-later"
+
 WIDTH, LEFT, RIGHT = 860, 250, 70
 BAR, GAP, GROUP_GAP, PANEL_GAP = 16, 5, 12, 34
 _NAMES = {"ours": "ascend.mindie", "list": "k8s, one task, a list", "loop": "k8s, a loop"}
@@ -42,7 +45,7 @@ class _Canvas:
     def text(self, x: float, words: str, names: str = "", down: float = 0.0) -> None:
         self.elements.append(f'<text x="{x:g}" y="{self.y + down:g}" class="{names}">{escape(words)}</text>')
 
-    def bar(self, label: str, who: str, value: float, share: float, words: str) -> None:
+    def draw_bar(self, label: str, who: str, value: float, share: float, words: str) -> None:
         width = max(1.0, share * (WIDTH - LEFT - RIGHT))
         self.text(LEFT - 10, label, "end", BAR - 3.5)
         self.elements.append(f'<rect x="{LEFT}" y="{self.y:g}" width="{width:.1f}" height="{BAR}" rx="2" class="{who}"/>')
@@ -65,7 +68,7 @@ def draw(results: Results) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" height="{height:g}" role="img">\n'
         "<!-- Copyright (c) ascend.mindie contributors\n"
         "GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)\n"
-        "SPDX-License-Identifier: GPL-3.0-or-later -->\n"
+        f"{_LICENCE} -->\n"
         f"<title>{escape('Seconds, requests and CPU seconds of scaling with ascend.mindie and with kubernetes.core')}</title>\n"
         f'<style>{_STYLE}</style>\n<rect class="back" width="100%" height="100%"/>\n{body}\n</svg>\n'
     )
@@ -84,7 +87,7 @@ def _panel(
         canvas.text(16, f"{arrow}, {latency} ms", "dim", BAR - 3.5)
         for row in rows:
             number = value(row)
-            canvas.bar(_NAMES[row.case.who], row.case.who, number, number / longest, form.format(number))
+            canvas.draw_bar(_NAMES[row.case.who], row.case.who, number, number / longest, form.format(number))
         canvas.y += GROUP_GAP
     canvas.elements.append(f'<line x1="{LEFT}" x2="{LEFT}" y1="{top - 4:g}" y2="{canvas.y - GROUP_GAP:g}" class="axis"/>')
     canvas.y += PANEL_GAP - GROUP_GAP
