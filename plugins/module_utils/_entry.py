@@ -18,7 +18,7 @@ from ._cluster import execute, history
 from ._cluster.api import Api, ApiError
 from ._cluster.connection import AUTH_ARG_SPEC, MotorModule, connect
 from ._cluster.observe import observe
-from ._motor import drift, report
+from ._motor import drift, report, secrets
 from ._motor.choice import HIGHEST_INDEX, ORDERS, Choice, WaitIdle, read_protect
 from ._motor.deployments import NO_SIBLING
 from ._motor.errors import InputError, MotorError, Refused
@@ -87,10 +87,17 @@ def run_module(spec: Mapping[str, Any], work: Callable[[Any], dict[str, Any]], *
 def given_config(module: Any) -> UserConfig | None:
     """The user config of the options, or None when none was given."""
     document = _inputs.read_user_config(module.params["user_config"], module.params["user_config_content"])
+    hide_secrets(module, module.params["overrides"], document and document.data)
     if document is None:
         return None
     overrides: dict[Path, Any] = {("motor_deploy_config", key): value for key, value in (module.params["overrides"] or {}).items()}
     return parse(override(document, overrides, source="overrides") if overrides else document)
+
+
+def hide_secrets(module: Any, *given: Any) -> None:
+    """Have Ansible put asterisks in the place of these secrets in all that it shows, the options at -vvv included."""
+    # As kubernetes.core does with its own; its module class has no other way.
+    module._module.no_log_values.update(value for data in given for value in secrets.values(data))
 
 
 def namespace_of(module: Any, config: UserConfig | None) -> str:

@@ -38,6 +38,7 @@ class Deployment:
         release = module.params["release"]
         self._release = understand(_inputs.read_release(release), source=f"release ({release})") if release else None
         self._env = _inputs.read_env(module.params["env"], module.params["env_content"])
+        _entry.hide_secrets(module, self._env and self._env.data)
         self._past = self._read_past(module) if module.params["revision"] else None
         self.config = _with_counts(module, self._past.config if self._past else self._given(module))
         self._new_service_id = f"{self.config.namespace}_{_shanghai_time()}"
