@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`make bench`: 1 -> 16 prefill instances and back, beside kubernetes.core, at 0 and 20 ms of API latency; writes docs/benchmark.*.
 
-MINDIE_BENCH_ROUNDS makes it shorter (and then nothing is written to docs). `python -m tests.bench draw` draws the last full run again.
+MINDIE_BENCH_ROUNDS makes it shorter (and then nothing is written to docs). `python -m tests.bench draw` draws the last run again.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _cells(result: Result) -> list[str]:
 
 
 def _draw(docs: Path) -> None:
-    """Write the page and the picture of the last full run."""
+    """Write the page and the picture of the last run."""
     stored = json.loads(RAW.read_text())
     results, machine = Results.load(stored["results"]), page.Machine(**stored["machine"])
     docs.joinpath("benchmark.md").write_text(page.write(results, machine))
@@ -124,11 +124,11 @@ def main() -> None:
         with _prepared(rounds, console) as bench:
             bench.run()
         _show(bench.results, console)
+        RAW.parent.mkdir(parents=True, exist_ok=True)
+        RAW.write_text(json.dumps({"machine": machine.to_dict(), "results": bench.results.dump()}))
         if rounds < FULL_ROUNDS:
             console.print(f"docs/benchmark.* stay as they are: {rounds} rounds instead of {FULL_ROUNDS}")
             return
-        RAW.parent.mkdir(parents=True, exist_ok=True)
-        RAW.write_text(json.dumps({"machine": machine.to_dict(), "results": bench.results.dump()}))
     _draw(ROOT / "docs")
 
 
