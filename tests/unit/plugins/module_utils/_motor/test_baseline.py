@@ -180,3 +180,18 @@ def test_comparing_is_symmetric_in_what_differs(one: Any, other: Any) -> None:
     old, new = {"x": one}, {"x": other}
     assert compare(old, new).others == compare(new, old).others
     assert not compare(old, json.loads(json.dumps(old)))
+
+
+def test_the_white_list_as_a_whole() -> None:
+    logging = [f"motor_{part}_config.logging_config.log_level" for part in ("controller", "coordinator", "nodemanger")]
+    tls = ("enable_tls", "ca_file", "cert_file", "key_file", "passwd_file", "crl_file")
+    retries = ("max_retry", "retry_delay", "first_token_timeout", "infer_timeout")
+    timeouts = ("request_timeout", "connection_timeout", "read_timeout", "write_timeout", "keep_alive_timeout")
+    assert {
+        *logging,
+        *(f"motor_deploy_config.tls_config.north_tls_config.{leaf}" for leaf in tls),
+        *(f"north_config.{leaf}" for leaf in ("name", "ip", "port")),
+        *(f"motor_controller_config.observability_config.{leaf}" for leaf in ("observability_enable", "metrics_ttl")),
+        *(f"motor_coordinator_config.exception_config.{leaf}" for leaf in retries),
+        *(f"motor_coordinator_config.timeout_config.{leaf}" for leaf in timeouts),
+    } == UPDATABLE
