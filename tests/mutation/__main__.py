@@ -29,17 +29,17 @@ PLANS = tuple(f"{MOTOR}/test_{name}.py" for name in ("plans", "plan_deploy", "ch
 PROPERTY = "tests/property/test_property_plans.py"
 # Which tests are about which module: quick ones first, then (for what is still alive) the property test.
 TARGETS: dict[str, tuple[str, ...]] = {
-    "_motor/plan.py": (*PLANS, PROPERTY),
+    "_motor/plan.py": (f"{MOTOR}/test_plan.py", *PLANS, PROPERTY),
     "_motor/plan_scale.py": (*PLANS, PROPERTY),
     "_motor/plan_deploy.py": (f"{MOTOR}/test_plan_deploy.py", *PLANS, PROPERTY),
     "_motor/plan_config.py": (*PLANS, PROPERTY),
     "_motor/plan_remove.py": (*PLANS, PROPERTY),
-    "_motor/counts.py": (*PLANS, PROPERTY),
+    "_motor/counts.py": (f"{MOTOR}/test_counts.py", *PLANS, PROPERTY),
     "_motor/deployments.py": (*PLANS, PROPERTY),
     "_motor/infer_service_set.py": (*PLANS, f"{MOTOR}/test_state.py", PROPERTY),
     "_motor/guard.py": (f"{MOTOR}/test_guard.py", *PLANS, PROPERTY),
     "_motor/baseline.py": (f"{MOTOR}/test_baseline.py", *PLANS),
-    "_motor/record.py": (*PLANS, f"{MOTOR}/test_record.py", PROPERTY),
+    "_motor/record.py": (f"{MOTOR}/test_record.py", *PLANS, PROPERTY),
     "_cluster/lock.py": (f"{UNIT}/_cluster/test_lock.py",),
 }
 PAGE = Path(__file__).with_name("survivors.md")

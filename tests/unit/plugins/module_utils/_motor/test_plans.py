@@ -206,6 +206,15 @@ def test_no_motor_config_is_no_service() -> None:
     with pytest.raises(Refused) as refused:
         plan_update(services.snapshot(config, [], config_map=None), config, config)
     assert refused.value.reason == "NotDeployed"
+    with pytest.raises(Refused) as refused:
+        plan_scale(services.snapshot(config, [], config_map=None), config, {"prefill": 2, "decode": 1})
+    assert refused.value.reason == "NotDeployed"
+
+
+def test_the_record_of_scaling_says_which_counts() -> None:
+    config = services.user_config()
+    plan = plan_scale(services.snapshot(config, services.running(prefill=2, decode=1)), config, {"prefill": 3, "decode": 1})
+    assert plan.why_record == "record the counts prefill 3, decode 1"
 
 
 def test_an_updatable_key_is_stored_and_recorded_in_one_write() -> None:
