@@ -88,7 +88,7 @@ def wait_for(client: KubeClient, namespace: str, wanted: Picture) -> list[str]:
             return []
         if time.monotonic() > deadline:
             return [f"too many: {name}" for name in surplus] + [f"missing: {name}" for name in missing]
-        time.sleep(0.1)
+        time.sleep(0.3)
 
 
 def _describe(item: Obj, by_uid: dict[str, Obj], namespace: str) -> str:
