@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster import retry
 from tests.cluster import Cluster
+from tests.cluster.fault_proxy import BEFORE
 from tests.functional.conftest import RELEASE, Driver
 from tests.support.modules import run_module
 
@@ -218,3 +220,25 @@ def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
     missing = str(tmp_path / "absent")
     failed = run_module("motor_service_info", namespace="x", kubeconfig=missing)
     assert failed["reason"] == "NoConfiguration" and missing in failed["msg"]
+
+
+LATER: dict[str, dict[str, Any]] = {"401": {"status": 401}, "403": {"status": 403}, "lost connections": {"drop": BEFORE}}
+
+
+@pytest.mark.parametrize("fault", list(LATER))
+@pytest.mark.parametrize("module", ["motor_service_info", "motor_instance_scale", "motor_config_baseline_info"])
+def test_a_read_that_fails_later_is_never_taken_for_absence(
+    on_deployments: Driver, monkeypatch: pytest.MonkeyPatch, module: str, fault: str
+) -> None:
+    """The first requests are answered; then one kind after the other cannot be read."""
+    driver = on_deployments
+    assert not driver.deploy(wait=False).get("failed")
+    monkeypatch.setattr(retry, "SECONDS", 0.5)
+    options = {"instances": {"prefill": 1, "decode": 1}} if module == "motor_instance_scale" else {}
+    for kind in ("configmaps", "leases", "pods", "deployments", "horizontalpodautoscalers"):
+        planted = driver.proxy.fault(path=f"/{kind}", **LATER[fault])
+        failed = driver.run(module, namespace=driver.namespace, **options)
+        driver.proxy.heal()
+        assert planted.seen and failed["failed"] and failed["msg"].startswith("Cannot ") and driver.proxy.mutating() == []
+        assert "not found" not in failed["msg"] and "does not exist" not in failed["msg"] and "Traceback" not in failed["msg"]
+        assert failed["reason"] not in ("NotFound", "NotDeployed", "KindMissing")
