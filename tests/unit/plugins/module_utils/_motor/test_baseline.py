@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.baseline import UPDATABLE, Changes, compare
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.baseline import UPDATABLE, Changes, compare, read_at_start
 
 DEPLOY = "motor_deploy_config"
 BASE: dict[str, Any] = {
@@ -195,3 +195,25 @@ def test_the_white_list_as_a_whole() -> None:
         *(f"motor_coordinator_config.exception_config.{leaf}" for leaf in retries),
         *(f"motor_coordinator_config.timeout_config.{leaf}" for leaf in timeouts),
     } == UPDATABLE
+
+
+LOG_LEVEL = {"motor_controller_config": {"logging_config": {"log_level": "DEBUG"}}}
+
+
+@pytest.mark.parametrize(
+    ("data", "kept"),
+    [
+        ({}, {}),
+        ({"a": {"b": [], "c": None, "d": {}}, "e": False, "f": 0, "g": ""}, {"e": False, "f": 0, "g": ""}),
+        ({"a": 2.0, "b": [1.0, 1.5, {"c": 3.0}]}, {"a": 2, "b": [1, 1.5, {"c": 3}]}),
+        ({"motor_deploy_config": {"p_instances_num": 2, "d_instances_num": 1, "job_id": "x"}}, {"motor_deploy_config": {"job_id": "x"}}),
+        ({"motor_deploy_config": {"deploy_mode": "infer_service_set"}}, {}),
+        ({"motor_deploy_config": {"deploy_mode": None}}, {}),
+        ({"motor_deploy_config": {"deploy_mode": "multi_deployment"}}, {"motor_deploy_config": {"deploy_mode": "multi_deployment"}}),
+        ({**LOG_LEVEL, "north_config": {"ip": "1.2.3.4", "other": 1}}, {"north_config": {"other": 1}}),
+        ({"north_config": {"ip": {"a": 1}, "port": [1], "name": {}}}, {"north_config": {"ip": {"a": 1}, "port": [1]}}),
+    ],
+)
+def test_what_pods_read_only_when_they_start(data: dict[str, Any], kept: dict[str, Any]) -> None:
+    found = read_at_start(data)
+    assert found == kept and json.dumps(found) == json.dumps(kept)

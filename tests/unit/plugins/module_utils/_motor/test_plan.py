@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import plan
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan, Step, Subject, Write, create, delete, update
 
 OBJECT: dict[str, Any] = {"kind": "Service", "metadata": {"name": "s", "namespace": "ns", "uid": "u"}}
@@ -71,3 +73,15 @@ def test_a_subject_is_the_pods_with_all_its_labels() -> None:
     for labels in ({"app": "p0"}, {"app": "p0", "tier": "z"}, {}, None):
         assert not subject.has({"metadata": {"labels": labels}})
     assert not subject.has({"metadata": {}})
+
+
+def test_data_that_no_object_can_hold_are_refused_when_they_are_planned() -> None:
+    with pytest.raises(InputError) as error:
+        Plan("deploy", "ns", data={"user_config.json": "x" * 1_100_000})
+    assert error.value.details["source"] == "motor-config" or "motor-config" in str(error.value)
+    assert Plan("deploy", "ns", data={"user_config.json": "x" * 300_000}).data
+
+
+def test_what_a_step_waits_for_has_a_name_of_its_own() -> None:
+    names = (plan.GONE, plan.REDUCED, plan.NO_PODS, plan.ABSENT, plan.KNOWN, plan.RUNNING)
+    assert names == ("gone", "reduced", "no_pods", "absent", "known", "running")

@@ -341,3 +341,22 @@ def test_an_index_without_a_template_takes_another_one_of_its_engine_role() -> N
     (write,) = deployments.grow(services.snapshot(services.user_config(), []), "prefill", (1,), {("prefill", 0): template})
     assert write.name == "vllm-p1" and write.body["spec"]["selector"]["matchLabels"]["app"] == "vllm-p1"
     assert write.body["metadata"]["labels"]["job-name"] == f"{services.NAMESPACE}-p1-0123abcd"
+
+
+def test_scripts_stay_when_a_config_is_stored_or_counts_change() -> None:
+    config = services.user_config()
+    new = services.user_config(motor_controller_config={"logging_config": {"log_level": "DEBUG"}})
+    shot = services.snapshot(config, services.running(prefill=2, decode=1))
+    scripts = {key: text for key, text in shot.config_map["data"].items() if key != "user_config.json"}
+    for plan in (plan_update(shot, config, new), plan_scale(shot, config, {"prefill": 3, "decode": 1})):
+        assert {key: text for key, text in plan.data.items() if key != "user_config.json"} == scripts and scripts
+
+
+def test_storing_a_config_waits_for_nothing_and_changes_no_count() -> None:
+    config = services.user_config()
+    shot = services.snapshot(config, services.running(prefill=3, decode=1))
+    plan = plan_update(shot, config, services.user_config(motor_controller_config={"logging_config": {"log_level": "DEBUG"}}))
+    assert not plan.settles and plan.verb == "update_config" and not plan.steps
+    assert plan.counts == {"prefill": 2, "decode": 1} and plan.counts_before == {"prefill": 3, "decode": 1}
+    again = plan_update(services.snapshot(config, [], lease=lease("update_config")), config, config)
+    assert again.why_record == "record that an earlier update is over"
