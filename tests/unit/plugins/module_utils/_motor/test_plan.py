@@ -59,6 +59,7 @@ def test_actions_are_all_writes_in_order_then_the_record_then_the_lease() -> Non
 def test_writes_are_made_from_objects() -> None:
     made = create(OBJECT, "why")
     assert (made.verb, made.kind, made.namespace, made.name, made.why, made.body) == ("create", "Service", "ns", "s", "why", OBJECT)
+    assert update(OBJECT, "why").namespace == delete("Service", OBJECT, "why").namespace == "ns"
     changed = update(CLUSTER_WIDE, "why")
     assert (changed.verb, changed.kind, changed.namespace, changed.name, changed.body) == ("update", "ClusterRole", None, "r", CLUSTER_WIDE)
     gone = delete("Service", OBJECT, "why", "Foreground")
