@@ -360,3 +360,33 @@ def test_storing_a_config_waits_for_nothing_and_changes_no_count() -> None:
     assert plan.counts == {"prefill": 2, "decode": 1} and plan.counts_before == {"prefill": 3, "decode": 1}
     again = plan_update(services.snapshot(config, [], lease=lease("update_config")), config, config)
     assert again.why_record == "record that an earlier update is over"
+
+
+def test_only_the_job_name_of_a_copy_is_renamed() -> None:
+    config = services.user_config(prefill=1)
+    sibling = services.deployment("prefill", 0)
+    environment = [{"name": "OTHER", "value": "other-p0-0123abcd"}, {"name": "JOB_NAME", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]
+    sibling["spec"]["template"]["spec"]["containers"][0]["env"] = environment
+    shot = services.snapshot(config, services.running(prefill=1, decode=1)).with_object(sibling)
+    created = plan_scale(shot, config, {"prefill": 2, "decode": 1}).steps[0].writes[0].body
+    assert created["spec"]["template"]["spec"]["containers"][0]["env"] == environment
+
+
+def test_removing_takes_what_motors_own_deployer_made_under_other_names() -> None:
+    config = services.user_config()
+    shot = services.snapshot(config, [], pods=())
+    names = {"kvp-master", "kv-conductor", "mf-store", "mindie-motor-controller-service", "vllm-coordinator-service"}
+    for name in (*names, "somebody-elses"):
+        shot = shot.with_object({"kind": "Service", "metadata": {"name": name, "uid": name}})
+    plan = plan_remove(shot, claims=False)
+    assert plan.verb == "remove" and plan.removes and not plan.settles and not plan.lease_left
+    assert {name for _verb, name in writes(plan)} == {*names, "motor-config"}
+    assert [step.title for step in plan.steps] == ["remove what they used", "remove motor-config"]
+    assert plan_remove(services.snapshot(config, [], lease=lease("scale")), claims=False).lease_left
+
+
+def test_removing_waits_for_pods_of_workloads_that_are_gone_already() -> None:
+    config = services.user_config()
+    shot = services.snapshot(config, [], pods=(services.pod("vllm-p0"),), config_map=None)
+    (step,) = plan_remove(shot, claims=False).steps
+    assert (step.writes, step.until, step.always) == ((), "no_pods", True)
