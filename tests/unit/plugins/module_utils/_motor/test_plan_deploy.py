@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import json_reader, record
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.choice import Choice
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.converge import marked
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError, Refused
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.generation import generation
@@ -445,3 +446,31 @@ def test_instances_that_go_need_no_restart() -> None:
     wanted = releases.config(p_instances_num=1)
     plan = plan_deploy(shot.with_object(other), wanted, releases.rendered(wanted), config)
     assert writes(plan) == [("delete", "Deployment", "vllm-p1")]
+
+
+def test_another_service_is_not_made_of_a_live_one_even_where_restarts_are_allowed() -> None:
+    config, _found, shot = service()
+    other = releases.config(deploy_mode=SET)
+    with pytest.raises(Refused) as refused:
+        plan_deploy(shot, other, releases.rendered(other), config, allow_restart=True)
+    assert refused.value.reason == "NotAllowed"
+
+
+def test_only_instances_that_the_service_has_can_be_protected() -> None:
+    config, found, shot = service()
+    with pytest.raises(InputError) as error:
+        plan_deploy(shot, config, found, config, choice=Choice(protect={"union": frozenset({0})}))
+    assert error.value.path == "protect.union"
+
+
+def test_replacing_instances_needs_the_release() -> None:
+    config, _found, shot = service()
+    wanted = releases.config({"motor_controller_config": {"read_at_start": 1}})
+    with pytest.raises(InputError) as error:
+        plan_deploy(shot, wanted, None, config, allow_restart=True)
+    assert error.value.path == "release" and "have to be replaced" in str(error.value)
+
+
+def test_a_deployment_is_called_so() -> None:
+    config, found, shot = service()
+    assert plan_deploy(shot, config, found, config).verb == plan_deploy(empty(config), config, found, None).verb == "deploy"
