@@ -474,3 +474,10 @@ def test_replacing_instances_needs_the_release() -> None:
 def test_a_deployment_is_called_so() -> None:
     config, found, shot = service()
     assert plan_deploy(shot, config, found, config).verb == plan_deploy(empty(config), config, found, None).verb == "deploy"
+
+
+@pytest.mark.parametrize(("prefill", "settles"), [(1, False), (2, True), (3, True)])
+def test_only_a_deployment_that_just_removes_does_not_wait_for_the_health_of_what_stays(prefill: int, settles: bool) -> None:
+    config, _found, shot = service()
+    wanted = releases.config(p_instances_num=prefill)
+    assert plan_deploy(shot, wanted, releases.rendered(wanted), config).settles is settles
