@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,24 @@ if str(COLLECTIONS) not in sys.path:
 from tests.cluster import Cluster
 
 _NUMBERS = itertools.count(1)
+
+
+_SHOWN = "shown in the summary"
+
+
+@pytest.fixture
+def show(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Says something in the summary of the run, such as how many cases were compared."""
+    return lambda text: record_property(_SHOWN, text)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests have to say, after all of them have run."""
+    reports = [*terminalreporter.stats.get("passed", ()), *terminalreporter.stats.get("failed", ())]
+    texts = [(report.nodeid, text) for report in reports for name, text in report.user_properties if name == _SHOWN]
+    for nodeid, text in sorted(texts):
+        terminalreporter.section(nodeid, sep="-")
+        terminalreporter.write_line(text)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -18,12 +19,14 @@ LONGEST_SECONDS = 1800.0
 
 
 @pytest.mark.parametrize("third", [third_of_today()], ids=lambda third: f"{THIRD}={third}")
-def test_ended_at_every_request_of_deploy_and_scale_and_at_a_third_of_the_rest(cluster: Cluster, third: int) -> None:
+def test_ended_at_every_request_of_deploy_and_scale_and_at_a_third_of_the_rest(
+    cluster: Cluster, show: Callable[[str], None], third: int
+) -> None:
     """In a process of its own: children are forked off, which a process with threads must not do."""
     command = [sys.executable, "-m", "tests.kill", "--part", "--kubeconfig", cluster.kubeconfig]
     settings = {**environment(), THIRD: str(third)}
     done = subprocess.run(
         command, cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=LONGEST_SECONDS
     )
-    print(done.stdout)
+    show(done.stdout)
     assert done.returncode == 0, done.stdout

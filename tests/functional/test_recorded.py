@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from . import allowed, recorded
@@ -63,7 +65,7 @@ def test_refused_state_is_equal_when_put_right(state: str, faults: recorded.Faul
     assert reached.unmet(left) == []
 
 
-def test_every_state_is_in_exactly_one_table_and_every_row_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_state_is_in_exactly_one_table_and_every_row_is_used(show: Callable[[str], None]) -> None:
     counts = [0] * (len(allowed.ALLOWED) + 1)
     needed: dict[int, int] = {}
     followed = [name for name in NAMES if name not in SECOND]
@@ -79,8 +81,7 @@ def test_every_state_is_in_exactly_one_table_and_every_row_is_used(capsys: pytes
         for row in range(len(allowed.ALLOWED))
     ]
     lines.append(f"states of the second table: {len(SECOND)}")
-    with capsys.disabled():
-        print("", *lines, sep="\n  ")
+    show("\n".join(lines))
     assert len(followed) + len(SECOND) == len(NAMES)
     assert set(SECOND) <= set(NAMES)
     assert sorted(needed) == list(range(len(allowed.ALLOWED))), "a row of the table is not used"

@@ -26,7 +26,7 @@ HYBRID: dict[str, Any] = {
     DEPLOY: {"hybrid_instances_num": 1, "image_name": "i", "job_id": "a"},
     "motor_engine_union_config": {"engine_type": "vllm"},
 }
-REMOVE = object()
+REMOVE = type("Removed", (), {"__repr__": lambda self: "removed"})()
 LEVEL = "motor_controller_config.logging_config.log_level"
 TREES = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["1", ""]),

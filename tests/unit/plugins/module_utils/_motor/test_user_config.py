@@ -18,7 +18,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.hardware import HARDWARE
 
 DEPLOY = "motor_deploy_config"
-REMOVE = object()
+REMOVE = type("Removed", (), {"__repr__": lambda self: "removed"})()
 
 SEPARATE: dict[str, Any] = {
     DEPLOY: {
@@ -380,7 +380,7 @@ def test_a_missing_key_is_placed_at_the_object_that_lacks_it(key: str) -> None:
     assert (caught.value.line, caught.value.column) == (2, 26)
 
 
-@pytest.mark.parametrize("value", [True, "4", 4.0, 0, 17, None, [4], object()])
+@pytest.mark.parametrize("value", [True, "4", 4.0, 0, 17, None, [4], type])
 def test_counts_of_options_are_strict(value: Any) -> None:
     with pytest.raises(InputError, match=r"^instances\.prefill: ") as caught:
         user_config.validate_count(value, source="instances", engine_role="prefill")
