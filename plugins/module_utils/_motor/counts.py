@@ -120,5 +120,5 @@ def _grow(snapshot: Snapshot, todo: CountChange, wanted: Mapping[str, int], temp
         return []
     if snapshot.backend == "infer_service_set":
         names = " and ".join(role for role in GROW_ORDER if role in todo.add)
-        return [(names, (infer_service_set.grow(snapshot, {role: wanted[role] for role in todo.add}, todo.remove),))]
+        return [(names, (infer_service_set.grow(snapshot, {role: wanted[role] for role in todo.add}),))]
     return [(role, deployments.grow(snapshot, role, todo.add[role], templates)) for role in GROW_ORDER if role in todo.add]

@@ -32,8 +32,8 @@ def shrink(snapshot: Snapshot, removals: Mapping[str, tuple[Removal, ...]]) -> W
     return replace(_patch(snapshot, changes, {role: f": removes {why}" for role, why in whys.items()}), removed=removed)
 
 
-def grow(snapshot: Snapshot, wanted: Mapping[str, int], removed: Mapping[str, tuple[int, ...]]) -> Write:
-    """Raise the counts (`removed` tells which ones an earlier step of the same plan has lowered)."""
+def grow(snapshot: Snapshot, wanted: Mapping[str, int]) -> Write:
+    """Raise the counts."""
     current = counts(snapshot)
     for role in wanted:
         if role not in current:
@@ -43,7 +43,7 @@ def grow(snapshot: Snapshot, wanted: Mapping[str, int], removed: Mapping[str, tu
                 reason="NoSuchRole",
                 paths=(role,),
             )
-    return _patch(snapshot, {role: (current[role] - len(removed.get(role, ())), count) for role, count in wanted.items()})
+    return _patch(snapshot, {role: (current[role], count) for role, count in wanted.items()})
 
 
 def child(role: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:

@@ -150,6 +150,29 @@ def test_what_the_operator_adds_to_a_pod_template_is_no_difference() -> None:
     )
 
 
+def test_a_role_that_says_nothing_of_its_pods_has_one() -> None:
+    role = _role()
+    del role["spec"]["replicas"]
+    made = infer_service_set.child(role, _child())
+    assert made["spec"]["replicas"] == 1 and made["apiVersion"] == "apps/v1"
+
+
+@pytest.mark.parametrize("status", [{}, {"replicas": 1}, {"readyReplicas": 1}])
+def test_a_set_whose_operator_has_said_nothing_is_not_as_wanted(status: dict[str, int]) -> None:
+    shot = _with_instance_set(1, {"observedGeneration": 2, **status})
+    assert infer_service_set.unsettled(shot, {"prefill": 1})
+    assert not infer_service_set.unsettled(
+        _with_instance_set(1, {"observedGeneration": 2, "replicas": 1, "readyReplicas": 1}), {"prefill": 1}
+    )
+
+
+def test_a_lower_count_is_reached_when_the_operator_has_no_more() -> None:
+    assert not infer_service_set.unreduced(_with_instance_set(None, {}), {"prefill": 0})
+    assert infer_service_set.unreduced(_with_instance_set(1, {}), {"prefill": 0})
+    assert infer_service_set.unreduced(_with_instance_set(None, {"replicas": 1}), {"prefill": 0})
+    assert "does not exist" in infer_service_set.unreduced(Snapshot("ns", SET, "vllm"), {"prefill": 0})
+
+
 @pytest.mark.parametrize("change", ["spec", "observed", "missing", ""])
 def test_the_operator_knows_a_change_when_its_instance_sets_have_it(change: str) -> None:
     item = {"metadata": {"name": "vllm-0-prefill", "generation": 2, "labels": {f"{INFER}instanceset-name": "prefill"}}}
@@ -217,6 +240,12 @@ def _pod(name: str, *, ready: bool, template: str = "old", created: str = "2026-
         "spec": {"containers": []},
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
     }
+
+
+def _with_instance_set(replicas: int | None, status: dict[str, int]) -> Snapshot:
+    metadata = {"name": "vllm-0-prefill", "generation": 2, "labels": {f"{INFER}instanceset-name": "prefill"}}
+    item = {"metadata": metadata, "spec": {"replicas": replicas}, "status": status}
+    return Snapshot("ns", SET, "vllm", instance_sets=(item,))
 
 
 def _role() -> dict[str, Any]:
