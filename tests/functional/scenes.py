@@ -93,6 +93,11 @@ def with_a_long_history(driver: Driver) -> None:
     assert driver.cluster.request("PATCH", path, body, content_type="application/merge-patch+json")[0] == 200
 
 
+def with_an_older_revision(driver: Driver) -> None:
+    deployed(driver)
+    succeeded(driver.scale(prefill=1, decode=1))
+
+
 def without_prefill_instances(driver: Driver) -> None:
     """Somebody deleted them, so that a new one can be copied from the history alone."""
     deployed(driver)
@@ -205,6 +210,10 @@ def deploy_slowly(driver: Driver, kubeconfig: str) -> dict[str, Any]:
         return driver.deploy(kubeconfig=kubeconfig, instances={"prefill": 3, "decode": 1})
 
 
+def go_back(driver: Driver, kubeconfig: str) -> dict[str, Any]:
+    return driver.run("motor_service", namespace=driver.namespace, revision=1, kubeconfig=kubeconfig, wait=False)
+
+
 def replace_image(driver: Driver, kubeconfig: str) -> dict[str, Any]:
     changed = driver.with_config("motor_deploy_config", "image_name", value="registry.example/motor:newer")
     return driver.deploy(changed, kubeconfig=kubeconfig, allow_restart=True)
@@ -260,6 +269,7 @@ SCENES = (
     Scene("deploy", "new", "infer_service_set", nothing, deploy),
     Scene("deploy", "long history", "deployments", with_a_long_history, deploy_more),
     Scene("deploy", "allow_restart", "infer_service_set", deployed, replace_image),
+    Scene("deploy", "revision", "deployments", with_an_older_revision, go_back),
     Scene("deploy", "slow", "infer_service_set", with_slow_pods, deploy_slowly),
     Scene("deploy", "wait_idle", "deployments", deployed, deploy_fewer_when_idle),
     Scene("deploy", "allow_restart", "deployments", with_a_standby_coordinator, replace_image),

@@ -58,8 +58,9 @@ SCALED_OBJECTS = {
     },
 }
 
-# What is optional elsewhere and needed here: allow_restart has to know what runs.
-NEEDED = {("read", "statefulsets"), ("deploy", "statefulsets")}
+# What is optional elsewhere and needed here: allow_restart has to know what runs, and the rights of the service's controller can only
+# be given on by somebody who has them.
+NEEDED = {("read", "statefulsets"), ("deploy", "statefulsets"), ("deploy", "nodes")}
 
 
 class Stage:

@@ -28,7 +28,20 @@ def main() -> int:
     passed = run(_checks())
     passed = run((Check("molecule", (str(VENV / "bin" / "molecule"), "test", "--all")),)) and passed
     # Two at a time, each with a cluster of its own: tests mostly wait. Files stay whole, as their tests share what is dear to make.
-    command = (str(PYTHON), "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "--cov", "--cov-report=term", *sys.argv[1:])
+    command = (
+        str(PYTHON),
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "--dist",
+        "loadfile",
+        "--no-loadscope-reorder",
+        "--cov",
+        "--cov-report=term",
+        *sys.argv[1:],
+    )
     tests = subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode
     return 0 if passed and tests == 0 else 1
 
