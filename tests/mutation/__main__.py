@@ -25,7 +25,9 @@ from tests.mutation.mutants import Mutant, mutants
 
 UNIT = "tests/unit/plugins/module_utils"
 MOTOR = f"{UNIT}/_motor"
-PLANS = tuple(f"{MOTOR}/test_{name}.py" for name in ("plans", "plan_deploy", "choice", "counts", "drift", "faults", "plan_adopt", "replace"))
+PLANS = tuple(
+    f"{MOTOR}/test_{name}.py" for name in ("plans", "plan_deploy", "choice", "counts", "drift", "faults", "plan_adopt", "replace")
+)
 PROPERTY = "tests/property/test_property_plans.py"
 # Which tests are about which module: quick ones first, then (for what is still alive) the property test.
 TARGETS: dict[str, tuple[str, ...]] = {
