@@ -44,11 +44,14 @@ class Outdated:
 
 @dataclass(frozen=True)
 class Convergence:
-    """Writes that restart nothing, the InferServiceSet as it has to become (when new pods are to differ), and the outdated workloads."""
+    """Writes that restart nothing, the InferServiceSet as it has to become (when new pods are to differ), the outdated workloads, and
+    those whose pods were started with just what is wanted.
+    """
 
     writes: tuple[Write, ...] = ()
     new_set: Mapping[str, Any] | None = None
     outdated: tuple[Outdated, ...] = ()
+    current: tuple[Mapping[str, Any], ...] = ()
     prune: tuple[Write, ...] = ()
 
 
@@ -60,6 +63,7 @@ def converge(snapshot: Snapshot, rendered: Rendered, wanted_generation: str) -> 
     unmarked = generation.of_baseline(snapshot.config_map)
     writes: list[Write] = []
     outdated: list[Outdated] = []
+    current: list[Mapping[str, Any]] = []
     new_set = None
     for obj in [*rendered.objects, *(obj for _role, _index, obj in rendered.instances)]:
         found = live.get((obj["kind"], obj["metadata"]["name"]))
@@ -76,9 +80,10 @@ def converge(snapshot: Snapshot, rendered: Rendered, wanted_generation: str) -> 
             outdated.append(Outdated(found, reasons))
         elif reasons:
             outdated.append(Outdated(found, reasons, obj))
-        elif paths:
-            writes.append(update(merged(wanted, found), f"{', '.join(paths)} differs"))
-    return Convergence(tuple(writes), new_set, tuple(outdated), _prune(snapshot, rendered))
+        else:
+            current.extend([found] if obj["kind"] == "Deployment" else [])
+            writes.extend([update(merged(wanted, found), f"{', '.join(paths)} differs")] if paths else [])
+    return Convergence(tuple(writes), new_set, tuple(outdated), tuple(current), _prune(snapshot, rendered))
 
 
 def _is_namesake(obj: Mapping[str, Any], instances: Collection[str]) -> bool:

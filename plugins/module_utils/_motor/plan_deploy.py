@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from . import baseline, counts, deployments, generation, replace
@@ -18,7 +18,7 @@ from .manifests import Rendered
 from .plan import GONE, Plan, Step, Subject, Write, create, update
 from .plan_config import refuse_not_allowed, refuse_restart
 from .record import USER_CONFIG_KEY, applied_of, with_data
-from .state import ServiceState, Snapshot, service_state
+from .state import ServiceState, Snapshot, is_deployer_name, service_state
 from .user_config import UserConfig
 
 VERB = "deploy"
@@ -120,26 +120,19 @@ def _instance_steps(
     gone = {removal.name for write in writes for removal in write.removed}
     staying = [item for item in outdated if item.name not in gone]
     created = [replace.subject(write.body) for write in writes if write.verb == "create"]
-    steps.extend(replace.steps(snapshot, staying, [*created, *_starting(snapshot, staying, gone)], value))
+    steps.extend(
+        replace.steps(snapshot, staying, [*created, *_starting(snapshot, found, {*gone, *(item.name for item in staying)})], value)
+    )
     if unfinished_verb(snapshot):
-        steps.extend(replace.unfinished_rollouts(snapshot, _deployments(snapshot, staying, gone)))
+        steps.extend(replace.unfinished_rollouts(snapshot, staying))
     return steps
 
 
-def _starting(snapshot: Snapshot, outdated: Sequence[Outdated], gone: set[str]) -> list[Subject]:
-    """Workloads that are as wanted and do not run yet: what an interrupted run has replaced last."""
-    return [replace.subject(live) for live in _others(snapshot, outdated, gone) if replace.is_new(snapshot, live)]
-
-
-def _deployments(snapshot: Snapshot, outdated: Sequence[Outdated], gone: set[str]) -> list[Mapping[str, Any]]:
-    return [live for live in _others(snapshot, outdated, gone) if live["kind"] == "Deployment"]
-
-
-def _others(snapshot: Snapshot, outdated: Sequence[Outdated], gone: set[str]) -> list[Mapping[str, Any]]:
-    left_out = gone | {item.name for item in outdated}
-    return [
-        live for live in (*snapshot.deployments, *snapshot.workloads) if live["metadata"]["name"] not in left_out and not is_going(live)
-    ]
+def _starting(snapshot: Snapshot, found: Convergence, others: Collection[str]) -> list[Subject]:
+    """Workloads of the service that are as wanted and do not run yet: what an interrupted run has replaced last."""
+    current = snapshot.workloads if snapshot.backend == "infer_service_set" else found.current
+    staying = (live for live in current if live["metadata"]["name"] not in others)
+    return [replace.subject(live) for live in staying if replace.is_starting(snapshot, live)]
 
 
 def _outdated(snapshot: Snapshot, found: Convergence, value: str) -> tuple[Outdated, ...]:
@@ -227,7 +220,8 @@ def _reasons(snapshot: Snapshot, data: Mapping[str, str], outdated: Sequence[Out
 def _refuse_old(snapshot: Snapshot, rendered: Rendered | None, value: str) -> None:
     """Without a release there is nothing to make new workloads from."""
     unmarked = generation.of_baseline(snapshot.config_map)
-    old = [obj for obj in (*snapshot.deployments, *snapshot.workloads) if generation.is_other(obj["metadata"], unmarked, value)]
+    ours = [obj for obj in snapshot.deployments if is_deployer_name(obj["metadata"]["name"])]
+    old = [obj for obj in (*ours, *snapshot.workloads) if generation.is_other(obj["metadata"], unmarked, value)]
     if rendered is None and old:
         raise InputError(
             f"release is needed: instances of {snapshot.namespace} have to be replaced, and are made from its templates",

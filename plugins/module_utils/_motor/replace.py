@@ -69,19 +69,22 @@ def steps(snapshot: Snapshot, outdated: Sequence[Outdated], fresh: Iterable[Subj
     for batch in itertools.zip_longest(*queues):
         found.extend(_swap(snapshot, [item for item in batch if item], value))
     for item in control:
-        found.extend(_standby(snapshot, item, value) if _is_standby(item) else _swap(snapshot, [item], value))
+        found.extend(_standby(snapshot, item, value) if _is_standby(item.live) else _swap(snapshot, [item], value))
     return tuple(found)
 
 
-def unfinished_rollouts(snapshot: Snapshot, deployments: Iterable[Mapping[str, Any]]) -> tuple[Step, ...]:
-    """A standby pair that was left between its two halves: the master is the old pod, the new one waits for it to go."""
+def unfinished_rollouts(snapshot: Snapshot, outdated: Iterable[Outdated]) -> tuple[Step, ...]:
+    """Standby pairs that were left between their two halves: the master is the old pod, the new one waits for it to go."""
+    left_out = {item.name for item in outdated}
     found = []
-    for live in deployments:
+    for live in (*snapshot.deployments, *snapshot.workloads):
+        if live["metadata"]["name"] in left_out or not _is_standby(live):
+            continue
         pods = subject_pods(snapshot, subject(live))
         newest = max(pods, key=lambda pod: pod["metadata"].get("creationTimestamp") or "", default=None)
         old = [pod for pod in pods if newest and pod_facts.template_hash(pod) != pod_facts.template_hash(newest)]
         masters = [pod for pod in old if pod_facts.is_ready(pod)]
-        if int(live["spec"].get("replicas", 1)) > 1 and masters:
+        if masters:
             found.append(_retire(live, masters, pod_facts.template_hash(masters[0])))
     return tuple(found)
 
@@ -132,7 +135,7 @@ def _standby(snapshot: Snapshot, item: Outdated, value: str) -> list[Step]:
         f"replace the standby pod of {item.name}",
         (update(merged(wanted, live), _why(item)),),
         until=RUNNING,
-        subjects=(Subject(item.name, subject(live).labels, 0, started=1, old=old, but_ready=True),) if pods else (),
+        subjects=(Subject(subject(live).name, subject(live).labels, 0, started=1, old=old, but_ready=True),) if pods else (),
         always=True,
     )
     masters = [pod for pod in pods if pod_facts.is_ready(pod)]
@@ -140,14 +143,14 @@ def _standby(snapshot: Snapshot, item: Outdated, value: str) -> list[Step]:
 
 
 def _retire(live: Mapping[str, Any], masters: Sequence[Mapping[str, Any]], old: str) -> Step:
-    name = live["metadata"]["name"]
+    name = subject(live).name
     writes = tuple(delete("Pod", pod, f"the master of {name} gives way to the new standby pod") for pod in masters)
     wanted = Subject(name, subject(live).labels, 1, old=old)
     return Step(f"replace the master pod of {name}", writes, until=RUNNING, subjects=(wanted,), always=True)
 
 
-def _is_standby(item: Outdated) -> bool:
-    return bool(_control_role(item.live)) and item.live["kind"] == "Deployment" and int(item.live["spec"].get("replicas", 1)) > 1
+def _is_standby(live: Mapping[str, Any]) -> bool:
+    return bool(_control_role(live)) and live["kind"] == "Deployment" and int(live["spec"].get("replicas", 1)) > 1
 
 
 def _control_role(workload: Mapping[str, Any]) -> str:
@@ -182,7 +185,7 @@ def _why(item: Outdated) -> str:
     return f"replaced, because {', '.join(item.paths)} differs"
 
 
-def is_new(snapshot: Snapshot, workload: Mapping[str, Any]) -> bool:
+def is_starting(snapshot: Snapshot, workload: Mapping[str, Any]) -> bool:
     """True for a workload that does not run yet."""
     wanted = subject(workload)
     return sum(pod_facts.is_ready(pod) for pod in subject_pods(snapshot, wanted)) < wanted.ready

@@ -12,13 +12,14 @@ import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import generation, infer_service_set, readiness, replace
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.converge import Outdated
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import Refused
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan, Subject
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_deploy import plan_deploy
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_remove import belongs, plan_remove
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
 
 from . import releases, services
-from .test_plan_deploy import SET, service
+from .test_plan_deploy import SET, live, service
 
 IMAGE = "registry.example/motor:2"
 INFER = "infer.huawei.com/"
@@ -97,26 +98,70 @@ def test_the_generation_is_what_pods_read_when_they_start(section: str, value: A
 
 
 def test_of_a_standby_pair_the_standby_pod_goes_first() -> None:
-    live = _control(replicas=2)
+    pair = _control(replicas=2)
     pods = (_pod("master", ready=True), _pod("standby", ready=False))
-    shot = Snapshot("ns", "deployments", "vllm", pods=pods, deployments=(live,))
-    first, second = replace.steps(shot, [Outdated(live, ("image",), live)], [], "generation")
+    shot = Snapshot("ns", "deployments", "vllm", pods=pods, deployments=(pair,))
+    first, second = replace.steps(shot, [Outdated(pair, ("image",), pair)], [], "generation")
     assert [write.verb for write in first.writes] == ["update"] and first.writes[0].body["spec"]["strategy"]["rollingUpdate"][
         "maxSurge"
     ] == 0
+    assert {step.subjects[0].name for step in (first, second)} == {"controller"}, "as troubles of its pods are told"
     assert first.subjects[0].but_ready and first.subjects[0].started == 1 and first.subjects[0].old == "old"
     assert [(write.verb, write.kind, write.name) for write in second.writes] == [("delete", "Pod", "master")]
     assert second.subjects[0].ready == 1 and not second.subjects[0].but_ready
 
 
 def test_a_half_replaced_standby_pair_is_gone_on_with() -> None:
-    live = _control(replicas=2)
+    pair = _control(replicas=2)
     pods = (_pod("master", ready=True), _pod("standby", ready=False, template="new", created="2026-01-02T00:00:00Z"))
-    shot = Snapshot("ns", "deployments", "vllm", pods=pods, deployments=(live,))
-    (step,) = replace.unfinished_rollouts(shot, [live])
-    assert [(write.kind, write.name) for write in step.writes] == [("Pod", "master")]
-    done = Snapshot("ns", "deployments", "vllm", pods=(_pod("master", ready=True, template="new"),), deployments=(live,))
-    assert replace.unfinished_rollouts(done, [live]) == ()
+    shot = Snapshot("ns", "deployments", "vllm", pods=pods, deployments=(pair,))
+    (step,) = replace.unfinished_rollouts(shot, [])
+    assert [(write.kind, write.name) for write in step.writes] == [("Pod", "master")] and step.subjects[0].name == "controller"
+    assert replace.unfinished_rollouts(shot, [Outdated(pair, ("image",))]) == (), "the rounds see to it"
+    done = Snapshot("ns", "deployments", "vllm", pods=(_pod("master", ready=True, template="new"),), deployments=(pair,))
+    assert replace.unfinished_rollouts(done, []) == ()
+
+
+def test_a_half_replaced_pair_of_somebody_else_is_left_alone() -> None:
+    pair = _control(replicas=2)
+    pair["metadata"]["name"] = "a-tool"
+    pods = (_pod("a", ready=True), _pod("b", ready=False, template="new", created="2026-01-02T00:00:00Z"))
+    shot = Snapshot("ns", "deployments", "vllm", pods=pods, deployments=(pair,))
+    assert replace.unfinished_rollouts(shot, []) == ()
+
+
+def test_a_deployment_of_somebody_else_is_not_waited_for() -> None:
+    dummy, dummy, shot = service()
+    foreign = _control(replicas=1)
+    foreign["metadata"]["name"] = "a-tool"
+    foreign["spec"]["selector"]["matchLabels"] = {"app": "a-tool"}
+    plan = new_image(_with_pods(shot.with_object(foreign), unready="a-tool"))
+    assert "a-tool" not in {subject.name for step in plan.steps for subject in step.subjects}
+    assert rounds(plan) == rounds(new_image(_with_pods(shot, unready="")))
+
+
+def test_a_first_deployment_that_never_ended_is_replaced_without_asking() -> None:
+    config, found, dummy = service()
+    shot = live(config, found, applied=False)
+    for obj in shot.deployments:
+        marked_one = copy.deepcopy(dict(obj))
+        generation.mark(marked_one["metadata"], generation.generation(found.config_map["data"]))
+        shot = shot.with_object(marked_one)
+    assert next(names for verb, names in rounds(new_image(shot, allow_restart=False)) if verb == "delete") == ["vllm-p1", "vllm-d0"]
+    with pytest.raises(Refused) as refused:
+        new_image(live(config, found), allow_restart=False)
+    assert refused.value.reason == "RestartNeeded"
+
+
+def test_a_replacement_goes_on_between_the_two_halves_of_a_standby_pair() -> None:
+    config, found, dummy = service()
+    pair = next(obj for obj in found.objects if (obj["kind"], obj["metadata"]["name"]) == ("Deployment", "mindie-motor-controller"))
+    pair["spec"]["replicas"] = 2
+    pods = (_pod("master", ready=True), _pod("standby", ready=False, template="new", created="2026-01-02T00:00:00Z"))
+    for applied in (True, False):
+        shot = Snapshot(**{**live(config, found, applied=applied).__dict__, "pods": pods})
+        gone = [write.name for step in plan_deploy(shot, config, found, config).steps for write in step.writes if write.kind == "Pod"]
+        assert gone == ([] if applied else ["master"]), "only a change of ours that did not end"
 
 
 def test_old_pods_have_to_be_gone_and_new_ones_ready() -> None:
