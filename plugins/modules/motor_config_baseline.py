@@ -110,219 +110,47 @@ actions:
   description:
     - The writes that were made, in order; in check mode those that would be made.
     - The Lease that serves as lock is listed only when it is removed with the service.
+    - The keys are those of RV(ascend.mindie.motor_service#module:actions).
   returned: success
   type: list
   elements: dict
-  contains:
-    verb:
-      description: V(create), V(update) or V(delete).
-      type: str
-      sample: create
-    kind:
-      description: Kind of the object.
-      type: str
-      sample: Deployment
-    namespace:
-      description: Namespace of the object, empty for cluster-scoped kinds.
-      type: str
-      sample: mindie-motor
-    name:
-      description: Name of the object.
-      type: str
-      sample: vllm-p1
-    why:
-      description: Why the write is needed.
-      type: str
-      sample: prefill instance 1 is missing
 
 service:
-  description: The service as seen after the work; in check mode as it is now.
+  description:
+    - The service as seen after the work; in check mode as it is now.
+    - The keys are those of RV(ascend.mindie.motor_service_info#module:service).
   returned: success
   type: dict
-  contains:
-    namespace:
-      description: Namespace of the service.
-      type: str
-      sample: mindie-motor
-    backend:
-      description: How instances exist, V(deployments) or V(infer_service_set).
-      type: str
-      sample: deployments
-    standing:
-      description:
-        - What the ConfigMap C(motor-config) says of the service.
-        - V(absent), no service. V(deployer), made by Motor's own deployer. V(applied), as recorded. V(unfinished), a change has not ended.
-      type: str
-      sample: applied
-    counts:
-      description: Live instances per engine role.
-      type: dict
-      sample: {"prefill": 4, "decode": 2}
-    instances:
-      description: The engine instances.
-      type: list
-      elements: dict
-      contains:
-        engine_role:
-          description: V(prefill), V(decode), V(union) or V(encode).
-          type: str
-          sample: prefill
-        index:
-          description: Index within the engine role.
-          type: int
-          sample: 0
-        name:
-          description: Name of the instance.
-          type: str
-          sample: vllm-p0
-        state:
-          description:
-            - V(running), V(starting), V(pending), V(failed), V(terminating), V(missing), V(surplus) or V(foreign).
-            - V(missing) is one that the baseline has and the cluster lacks, V(surplus) one beyond the baseline.
-          type: str
-          sample: running
-        reason:
-          description: Why it is not running.
-          type: str
-          sample: ""
-        since:
-          description: When its readiness last changed (RFC 3339).
-          type: str
-          sample: "2026-08-01T09:30:00Z"
-        pods:
-          description: Pods it consists of.
-          type: int
-          sample: 1
-        pods_ready:
-          description: Pods that are ready.
-          type: int
-          sample: 1
-        nodes:
-          description: Nodes its pods run on.
-          type: list
-          elements: str
-          sample: ["node-1"]
-        npus:
-          description: NPUs that its pods ask for.
-          type: int
-          sample: 16
-        altered:
-          description: Whether it differs from most of its siblings, or its pods from the set that they belong to.
-          type: bool
-          sample: false
-    control:
-      description: Controller and coordinator; each works when at least one pod is ready.
-      type: list
-      elements: dict
-      contains:
-        name:
-          description: Name of the control role.
-          type: str
-          sample: controller
-        pods:
-          description: Pods there are.
-          type: int
-          sample: 1
-        pods_ready:
-          description: Pods that are ready.
-          type: int
-          sample: 1
-        reason:
-          description: Why no pod is ready.
-          type: str
-          sample: ""
-        nodes:
-          description: Nodes its pods run on.
-          type: list
-          elements: str
-          sample: ["node-1"]
-        since:
-          description: Since when a pod is ready (RFC 3339).
-          type: str
-          sample: "2026-08-01T09:30:00Z"
 
 drift:
-  description: How the instances differed from the baseline before the work, by name.
+  description:
+    - How the instances differed from the baseline before the work, by name.
+    - The keys are those of RV(ascend.mindie.motor_service#module:drift).
   returned: success
   type: dict
-  contains:
-    missing:
-      description: Instances that the baseline has and the cluster lacked.
-      type: list
-      elements: str
-      sample: ["vllm-p1"]
-    surplus:
-      description: Instances beyond the baseline.
-      type: list
-      elements: str
-      sample: []
-    altered:
-      description: Instances unlike most of their siblings.
-      type: list
-      elements: str
-      sample: []
-    foreign:
-      description: Workloads that bear the name of an instance and are none.
-      type: list
-      elements: str
-      sample: []
 
 reason:
   description: Why the module failed, one word that playbooks can test.
   returned: failure
   type: str
   sample: RestartNeeded
+
 failed_instances:
-  description: What cannot run when the wait ended without success.
+  description:
+    - What cannot run when the wait ended without success.
+    - The keys are those of RV(ascend.mindie.motor_service#module:failed_instances).
   returned: failure, when the wait ended without success
   type: list
   elements: dict
-  contains:
-    name:
-      description: Name of the instance or control role.
-      type: str
-      sample: vllm-p3
-    engine_role:
-      description: Engine role of the instance, or the name of the control role.
-      type: str
-      sample: prefill
-    index:
-      description: Index within the engine role; none for a control role.
-      type: int
-      sample: 3
-    reason:
-      description: What keeps it from running.
-      type: str
-      sample: "pod vllm-p3-7d9c5-x2k4p: ImagePullBackOff: Back-off pulling image"
 
 timeline:
   description:
     - What happened while the task ran, one entry for every change of state of an instance or control role, and for every step.
     - After 200 entries it is cut, which the last entry says.
+    - The keys are those of RV(ascend.mindie.motor_service#module:timeline).
   returned: always, when something was written
   type: list
   elements: dict
-  contains:
-    at:
-      description: Seconds since the start of the change.
-      type: float
-      sample: 12.4
-    step:
-      description: Step in which it happened.
-      type: str
-      sample: create prefill instances
-    name:
-      description: Name of the instance or control role; empty when the step itself started or ended.
-      type: str
-      sample: vllm-p3
-    state:
-      description: State of the instance or control role, V(gone), or V(started) and V(ended) for a step.
-      type: str
-      sample: running
-    reason:
-      description: Why it is not running.
-      type: str
-      sample: ""
 
 requests:
   description: Requests that were sent to the API server, without those of the client library itself.

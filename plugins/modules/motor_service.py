@@ -264,114 +264,11 @@ drained:
       sample: 12.0
 
 service:
-  description: The service as seen after the work; in check mode as it is now.
+  description:
+    - The service as seen after the work; in check mode as it is now.
+    - The keys are those of RV(ascend.mindie.motor_service_info#module:service).
   returned: success
   type: dict
-  contains:
-    namespace:
-      description: Namespace of the service.
-      type: str
-      sample: mindie-motor
-    backend:
-      description: How instances exist, V(deployments) or V(infer_service_set).
-      type: str
-      sample: deployments
-    standing:
-      description:
-        - What the ConfigMap C(motor-config) says of the service.
-        - V(absent), no service. V(deployer), made by Motor's own deployer. V(applied), as recorded. V(unfinished), a change has not ended.
-      type: str
-      sample: applied
-    counts:
-      description: Live instances per engine role.
-      type: dict
-      sample: {"prefill": 4, "decode": 2}
-    owners:
-      description: The autoscaler of each engine role whose count is its own.
-      type: dict
-      sample: {"prefill": "HorizontalPodAutoscaler vllm-0-prefill-scaler"}
-    instances:
-      description: The engine instances.
-      type: list
-      elements: dict
-      contains:
-        engine_role:
-          description: V(prefill), V(decode), V(union) or V(encode).
-          type: str
-          sample: prefill
-        index:
-          description: Index within the engine role.
-          type: int
-          sample: 0
-        name:
-          description: Name of the instance.
-          type: str
-          sample: vllm-p0
-        state:
-          description:
-            - V(running), V(starting), V(pending), V(failed), V(terminating), V(missing), V(surplus) or V(foreign).
-            - V(missing) is one that the baseline has and the cluster lacks, V(surplus) one beyond the baseline.
-          type: str
-          sample: running
-        reason:
-          description: Why it is not running.
-          type: str
-          sample: ""
-        since:
-          description: When its readiness last changed (RFC 3339).
-          type: str
-          sample: "2026-08-01T09:30:00Z"
-        pods:
-          description: Pods it consists of.
-          type: int
-          sample: 1
-        pods_ready:
-          description: Pods that are ready.
-          type: int
-          sample: 1
-        nodes:
-          description: Nodes its pods run on.
-          type: list
-          elements: str
-          sample: ["node-1"]
-        npus:
-          description: NPUs that its pods ask for.
-          type: int
-          sample: 16
-        altered:
-          description: Whether it differs from most of its siblings, or its pods from the set that they belong to.
-          type: bool
-          sample: false
-    control:
-      description: Controller and coordinator; each works when at least one pod is ready.
-      type: list
-      elements: dict
-      contains:
-        name:
-          description: Name of the control role.
-          type: str
-          sample: controller
-        pods:
-          description: Pods there are.
-          type: int
-          sample: 1
-        pods_ready:
-          description: Pods that are ready.
-          type: int
-          sample: 1
-        reason:
-          description: Why no pod is ready.
-          type: str
-          sample: ""
-        nodes:
-          description: Nodes its pods run on.
-          type: list
-          elements: str
-          sample: ["node-1"]
-        since:
-          description: Since when a pod is ready (RFC 3339).
-          type: str
-          sample: "2026-08-01T09:30:00Z"
 
 drift:
   description: How the instances differed from the baseline before the work, by name.
@@ -404,6 +301,7 @@ reason:
   returned: failure
   type: str
   sample: RestartNeeded
+
 failed_instances:
   description: What cannot run when the wait ended without success.
   returned: failure, when the wait ended without success

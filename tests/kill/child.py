@@ -164,7 +164,7 @@ class _Noting:
             self._spring(moment, AFTER)
             return answer
 
-        HTTPConnectionPool.urlopen = noted  # type: ignore[method-assign]
+        HTTPConnectionPool.urlopen = noted
 
     def _note(self, method: str, url: str, body: Any) -> Moment:
         what, mutating = describe(method, url, body, self._namespace)

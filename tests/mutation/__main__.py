@@ -42,7 +42,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "_motor/guard.py": (f"{MOTOR}/test_guard.py", *PLANS, PROPERTY),
     "_motor/baseline.py": (f"{MOTOR}/test_baseline.py", *PLANS),
     "_motor/record.py": (f"{MOTOR}/test_record.py", *PLANS, PROPERTY),
-    "_cluster/lock.py": (f"{UNIT}/_cluster/test_lock.py",),
+    "_cluster/lock.py": (f"{UNIT}/_cluster/test_lock.py", f"{UNIT}/_cluster/test_contender.py"),
 }
 PAGE = Path(__file__).with_name("survivors.md")
 NEEDED = 90.0

@@ -10,15 +10,14 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-try:
-    from urllib3.connection import HTTPConnection, HTTPSConnection
-    from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-except ImportError:  # AnsibleK8SModule reports the missing client library, which brings urllib3
-    HTTPConnection = HTTPSConnection = HTTPConnectionPool = HTTPSConnectionPool = object
-
 
 class _State(threading.local):
     check: Callable[[], None] | None = None
+
+    def pass_on(self) -> None:
+        """Raise what the check raises, where there is one."""
+        if self.check:
+            self.check()
 
 
 _STATE = _State()
@@ -37,28 +36,28 @@ def fenced(check: Callable[[], None] | None) -> Iterator[None]:
         _STATE.check = None
 
 
-class _Fenced:
-    def send(self, data: Any) -> None:
-        """Check, then send."""
-        if _STATE.check:
-            _STATE.check()
-        super().send(data)  # type: ignore[misc]  # a mixin of http.client connections
+def _pool_classes() -> dict[str, type]:
+    """urllib3's pools by scheme, whose connections check before they send. The library is there by the time there is a pool manager."""
+    from urllib3.connection import HTTPConnection, HTTPSConnection
+    from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
+    class Http(HTTPConnection):
+        def send(self, data: Any) -> None:
+            _STATE.pass_on()
+            super().send(data)
 
-class _Http(_Fenced, HTTPConnection):  # type: ignore[misc]  # its base is dynamic: the library may be missing
-    pass
+    class Https(HTTPSConnection):
+        def send(self, data: Any) -> None:
+            _STATE.pass_on()
+            super().send(data)
 
+    class HttpPool(HTTPConnectionPool):
+        ConnectionCls = Http
 
-class _Https(_Fenced, HTTPSConnection):  # type: ignore[misc]
-    pass
+    class HttpsPool(HTTPSConnectionPool):
+        ConnectionCls = Https
 
-
-class _HttpPool(HTTPConnectionPool):  # type: ignore[misc]
-    ConnectionCls = _Http
-
-
-class _HttpsPool(HTTPSConnectionPool):  # type: ignore[misc]
-    ConnectionCls = _Https
+    return {"http": HttpPool, "https": HttpsPool}
 
 
 def install(pool_manager: Any) -> None:
@@ -66,5 +65,5 @@ def install(pool_manager: Any) -> None:
     if pool_manager.connection_pool_kw.get("retries") is False:
         return
     pool_manager.connection_pool_kw["retries"] = False
-    pool_manager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
+    pool_manager.pool_classes_by_scheme = _pool_classes()
     pool_manager.clear()

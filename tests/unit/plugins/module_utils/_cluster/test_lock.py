@@ -1,7 +1,7 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lock against a server that speaks the wire format: how it is taken, kept, lost and given back, and who waits for whom."""
+"""The lock against a server that speaks the wire format: how it is taken, kept, lost and given back."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ansible_collections.ascend.mindie.plugins.module_utils._cluster import lock as locks
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Api, ApiError, Response, TransportError
-from ansible_collections.ascend.mindie.plugins.module_utils._cluster.lock import Contender, Lock, LockHeld, LockLost
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.lock import Lock, LockLost
+
+from .conftest import Clock
 
 INTENT = {"verb": "scale", "run": "1", "by": "me"}
 ANNOTATION = "ascend.mindie/intent"
@@ -96,26 +96,6 @@ class Server:
         return [method for method, _path, _body in self.requests if method != "GET"]
 
 
-class Clock:
-    """The monotonic clock stands still unless it is told; everything else is real."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        fake = SimpleNamespace(
-            monotonic=lambda: self.now, sleep=lambda seconds: None, time=time.time, strftime=time.strftime, gmtime=time.gmtime
-        )
-        monkeypatch.setattr(locks, "time", fake)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    found.install(monkeypatch)
-    return found
-
-
 @pytest.fixture
 def server() -> Server:
     return Server()
@@ -158,7 +138,7 @@ def make(server: Server, duration: float = 9.0, holder: str = "me/1") -> Lock:
 def held(server: Server, clock: Clock) -> Iterator[tuple[Lock, Steered]]:
     """A lock that is held, whose renewals are steered."""
     lock = make(server)
-    steered = lock._stop = Steered()  # type: ignore[assignment]
+    steered = lock._stop = Steered()
     assert lock.acquire(None, INTENT) is True
     yield lock, steered
     steered.set()
@@ -481,76 +461,3 @@ def test_a_lock_is_given_back_without_waiting_for_a_renewal_that_hangs(server: S
     lock.release(done=True)
     assert time.monotonic() - started < 10 and server.lease and server.lease["spec"]["holderIdentity"] == ""
     hanging.set()
-
-
-def lease(holder: str | None = "other/2", version: str = "1", **spec: Any) -> dict[str, Any]:
-    intent = json.dumps({"verb": "deploy", "by": "other"})
-    metadata = {"namespace": "ns", "resourceVersion": version, "annotations": {ANNOTATION: intent}}
-    return {
-        "metadata": metadata,
-        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 9, "acquireTime": "2026-01-01T00:00:00Z", **spec},
-    }
-
-
-@pytest.mark.parametrize("found", [None, lease(None), lease(""), lease("me/1"), {"metadata": {"resourceVersion": "1"}}])
-def test_a_lock_that_nobody_else_holds_is_free(clock: Clock, found: Any) -> None:
-    assert Contender(0.0, "me/1").free(found) is True
-
-
-def test_a_holder_that_is_silent_for_its_duration_by_our_clock_is_dead(clock: Clock) -> None:
-    contender = Contender(60.0, "me/1")
-    assert contender.free(lease()) is False
-    clock.now += 9.0
-    assert contender.free(lease()) is False
-    clock.now += 0.5
-    assert contender.free(lease()) is True
-
-
-def test_a_holder_that_renews_is_alive(clock: Clock) -> None:
-    contender = Contender(60.0, "me/1")
-    for number in range(5):
-        assert contender.free(lease(version=str(number))) is False
-        clock.now += 8.0
-    clock.now += 2.0
-    assert contender.free(lease(version="4")) is True
-
-
-def test_a_holder_that_says_no_duration_has_fifteen_seconds(clock: Clock) -> None:
-    contender = Contender(60.0, "me/1")
-    assert contender.free(lease(leaseDurationSeconds=None)) is False
-    clock.now += 15.0
-    assert contender.free(lease(leaseDurationSeconds=None)) is False
-    clock.now += 0.5
-    assert contender.free(lease(leaseDurationSeconds=None)) is True
-
-
-def test_waiting_ends_with_who_holds_the_lock_since_when_and_for_what(clock: Clock) -> None:
-    contender = Contender(5.0, "me/1")
-    assert contender.free(lease()) is False
-    clock.now += 5.0
-    assert contender.free(lease(version="2")) is False
-    clock.now += 0.5
-    with pytest.raises(LockHeld) as error:
-        contender.free(lease(version="3"))
-    assert error.value.reason == "LockHeld" and error.value.details["holder"] == "other/2"
-    assert str(error.value).startswith(
-        "Cannot change ns: it is locked by other/2 for deploy since 2026-01-01T00:00:00Z (Lease ascend-mindie, waited 5 s)."
-    )
-
-
-def test_what_is_not_known_of_a_holder_is_said_to_be_unknown(clock: Clock) -> None:
-    contender = Contender(0.0, "me/1")
-    found = lease()
-    found["metadata"].pop("annotations")
-    found["spec"].pop("acquireTime")
-    assert contender.free(found) is False
-    clock.now += 1.0
-    with pytest.raises(LockHeld, match="for an unknown change since an unknown time"):
-        contender.free(found)
-
-
-def test_a_dead_holder_is_no_reason_to_give_up(clock: Clock) -> None:
-    contender = Contender(5.0, "me/1")
-    assert contender.free(lease()) is False
-    clock.now += 9.5
-    assert contender.free(lease()) is True
