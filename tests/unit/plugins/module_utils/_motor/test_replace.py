@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import generation, infer_service_set, readiness, replace
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.converge import Outdated
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import Refused
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.converge import OTHER_START, Outdated
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError, Refused
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan, Subject
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_deploy import plan_deploy
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_remove import belongs, plan_remove
@@ -164,6 +164,69 @@ def test_a_replacement_goes_on_between_the_two_halves_of_a_standby_pair() -> Non
         assert gone == ([] if applied else ["master"]), "only a change of ours that did not end"
 
 
+def waited_for(plan: Plan) -> list[str]:
+    """What is waited for before the first round."""
+    return [subject.name for step in plan.steps if step.until == "running" and not step.writes for subject in step.subjects]
+
+
+def test_what_runs_is_not_waited_for_and_what_is_created_is() -> None:
+    dummy, dummy, shot = service()
+    assert waited_for(new_image(_with_pods(shot, unready=""))) == []
+    old, wanted = releases.config(), releases.config(image_name=IMAGE, p_instances_num=3)
+    plan = plan_deploy(_with_pods(shot, unready=""), wanted, releases.rendered(wanted), old, allow_restart=True)
+    assert waited_for(plan) == ["vllm-p2"]
+
+
+def test_a_new_instance_that_goes_is_not_waited_for() -> None:
+    dummy, dummy, shot = service()
+    old, wanted = releases.config(), releases.config(image_name=IMAGE, p_instances_num=1)
+    fresh = next(
+        obj for role, index, obj in releases.rendered(releases.config(image_name=IMAGE)).instances if (role, index) == ("prefill", 1)
+    )
+    fresh = copy.deepcopy(dict(fresh))
+    generation.mark(fresh["metadata"], generation.generation(releases.rendered(wanted).config_map["data"]))
+    fresh["metadata"]["uid"] = "new"
+    plan = plan_deploy(_with_pods(shot.with_object(fresh), unready="vllm-p1"), wanted, releases.rendered(wanted), old, allow_restart=True)
+    assert waited_for(plan) == [] and "vllm-p1" in [write.name for step in plan.steps for write in step.writes]
+
+
+def test_workloads_of_a_set_are_compared_with_what_the_set_is_going_to_be() -> None:
+    config, dummy, shot = service(deploy_mode=SET)
+    wanted = releases.config(deploy_mode=SET, image_name=IMAGE)
+    after = releases.rendered(wanted)
+    value = generation.generation(after.config_map["data"])
+    children = (_workload(shot.infer_service_set, "prefill", 0, "old"), _workload(_set_of(after), "prefill", 1, value))
+    found = Snapshot(**{**shot.__dict__, "workloads": children})
+    plan = plan_deploy(found, wanted, after, config, allow_restart=True)
+    assert [write.name for step in plan.steps for write in step.writes if write.kind == "StatefulSet"] == ["vllm-0-prefill-0"]
+    assert waited_for(plan) == ["vllm-0-prefill-1"], "it has no pods yet"
+
+
+def test_what_was_started_with_an_earlier_configuration_is_named() -> None:
+    config, found, dummy = service()
+    shot = live(config, found)
+    record_of_before = shot.config_map["metadata"]["annotations"]["ascend.mindie/applied"].replace(
+        '"generation": ""', '"generation": "before"'
+    )
+    unfinished = copy.deepcopy(dict(shot.config_map))
+    unfinished["metadata"]["annotations"]["ascend.mindie/applied"] = record_of_before.replace('"config": "', '"config": "0')
+    with pytest.raises(Refused) as refused:
+        plan_deploy(shot.with_object(unfinished), config, found, config)
+    assert f"Deployment vllm-p0: {OTHER_START}" in refused.value.paths
+
+
+def test_without_a_release_a_deployment_of_somebody_else_is_no_matter() -> None:
+    config, dummy, shot = service()
+    foreign = _control(replicas=1)
+    foreign["metadata"]["name"] = "a-tool"
+    generation.mark(foreign["metadata"], "another")
+    assert plan_deploy(shot.with_object(foreign), config, None, config).empty
+    own = copy.deepcopy(dict(shot.deployments[0]))
+    generation.mark(own["metadata"], "another")
+    with pytest.raises(InputError, match="release is needed"):
+        plan_deploy(shot.with_object(own), config, None, config)
+
+
 def test_old_pods_have_to_be_gone_and_new_ones_ready() -> None:
     subject = Subject("controller", {"app": "mindie-motor-controller"}, ready=1, old="old")
     for pods, done in (
@@ -285,6 +348,20 @@ def _pod(name: str, *, ready: bool, template: str = "old", created: str = "2026-
         "spec": {"containers": []},
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
     }
+
+
+def _set_of(found: Any) -> dict[str, Any]:
+    return next(dict(obj) for obj in found.objects if obj["kind"] == "InferServiceSet")
+
+
+def _workload(infer_set: Any, name: str, index: int, value: str) -> dict[str, Any]:
+    """The StatefulSet that the operator has made of a role."""
+    role = next(item for item in infer_set["spec"]["template"]["roles"] if item["name"] == name)
+    labels = {f"{INFER}instanceset-name": name, f"{INFER}instanceset-index": str(index)}
+    metadata = {"name": f"vllm-0-{name}-{index}", "namespace": "ns", "uid": f"uid-{index}", "labels": labels}
+    generation.mark(metadata, value)
+    spec = {**copy.deepcopy(role["spec"]), "selector": {"matchLabels": labels}}
+    return {"kind": "StatefulSet", "metadata": metadata, "spec": spec}
 
 
 def _with_instance_set(replicas: int | None, status: dict[str, int]) -> Snapshot:
