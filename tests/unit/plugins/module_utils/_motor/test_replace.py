@@ -69,6 +69,7 @@ def test_a_replaced_instance_that_does_not_run_yet_is_waited_for() -> None:
     fresh = copy.deepcopy(dict(fresh))
     generation.mark(fresh["metadata"], value)
     fresh["metadata"]["uid"] = "new"
+    assert waited_for(new_image(_with_pods(shot.with_object(fresh), unready=""))) == [], "it runs already"
     plan = new_image(_with_pods(shot.with_object(fresh), unready="vllm-p1"))
     waits = [step for step in plan.steps if step.until == "running" and not step.writes]
     assert [subject.name for subject in waits[0].subjects] == ["vllm-p1"]
