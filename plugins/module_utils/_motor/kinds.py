@@ -44,6 +44,8 @@ _ALL = (
     Kind("InferServiceSet", "mindcluster.huawei.com/v1", "inferservicesets"),
     Kind("InferService", "mindcluster.huawei.com/v1", "inferservices"),
     Kind("InstanceSet", "mindcluster.huawei.com/v1", "instancesets"),
+    Kind("AscendJob", "mindxdl.gitee.com/v1", "ascendjobs"),
+    Kind("PodGroup", "scheduling.volcano.sh/v1beta1", "podgroups"),
 )
 
 KINDS = {kind.kind: kind for kind in _ALL}

@@ -30,7 +30,8 @@ class Snapshot:
 
     `nodes` has only those that pods which are not Ready run on; the value is None for one that is gone. `revision` is the
     history of the last record, read only when no live instance is left to copy. `workloads` are those
-    that the Infer Operator made; they are read only when some may have to be replaced.
+    that the Infer Operator made; they are read only when some may have to be replaced. `jobs` are AscendJobs, `rule` is the
+    ConfigMap with their scaling rule.
     """
 
     namespace: str
@@ -49,6 +50,9 @@ class Snapshot:
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
     revision: Object | None = None
     workloads: tuple[Object, ...] = ()
+    jobs: tuple[Object, ...] = ()
+    pod_groups: tuple[Object, ...] = ()
+    rule: Object | None = None
 
     def with_object(self, obj: Object) -> Snapshot:
         """The snapshot after the server has stored `obj`."""
