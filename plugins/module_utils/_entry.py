@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -16,12 +13,14 @@ from typing import Any
 from . import _inputs
 from ._cluster import execute, history
 from ._cluster.api import Api, ApiError
-from ._cluster.connection import AUTH_ARG_SPEC, MotorModule, connect
+from ._cluster.connection import connect
 from ._cluster.observe import observe
+from ._entry_module import run_module as run_module
+from ._entry_module import who
 from ._motor import drift, report, secrets
 from ._motor.choice import HIGHEST_INDEX, ORDERS, Choice, WaitIdle, read_protect
 from ._motor.deployments import NO_SIBLING
-from ._motor.errors import InputError, MotorError, Refused
+from ._motor.errors import InputError, Refused
 from ._motor.guard import not_deployed
 from ._motor.idle import CONTINUE, ON_TIMEOUT
 from ._motor.instances import ENGINE_ROLES, base_name
@@ -69,19 +68,6 @@ OBJECT_KINDS = ("Service", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"
 
 # Seconds that a finished state must hold where the operator may tear down what it just built.
 GANG_STABLE_SECONDS = 5.0
-
-
-def run_module(spec: Mapping[str, Any], work: Callable[[Any], dict[str, Any]], **kwargs: Any) -> None:
-    """Build the module, do the work, exit once."""
-    module = MotorModule(argument_spec={**spec, **AUTH_ARG_SPEC}, supports_check_mode=True, **kwargs)
-    try:
-        result = work(module)
-    except MotorError as error:
-        for warning in error.warnings:
-            module.warn(warning)
-        module.fail_json(msg=str(error), reason=error.reason, **error.details)
-    else:
-        module.exit_json(**result)
 
 
 def given_config(module: Any) -> UserConfig | None:
@@ -193,7 +179,7 @@ class Service:
         """Run the plan (or in check mode only predict it) and return the module's result."""
         params = self._module.params
         settings = execute.Settings(
-            by=_who(),
+            by=who(),
             run=uuid.uuid4().hex,
             wait=params["wait"],
             wait_timeout=float(params["wait_timeout"]),
@@ -224,11 +210,3 @@ class Service:
 
 def _seconds(option: int | None) -> float | None:
     return None if option is None else float(option)
-
-
-def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"

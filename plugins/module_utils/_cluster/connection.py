@@ -1,7 +1,7 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The only importer of kubernetes.core: options, the module class, and the connection."""
+"""The connection, made with the client of kubernetes.core."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC as _AUTH_ARG_SPEC
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
-from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
 
 from . import fence as fences
@@ -26,8 +24,6 @@ try:
 except ImportError:
     pass  # AnsibleK8SModule reports the missing library by name before any of these is used
 
-AUTH_ARG_SPEC: dict[str, Any] = _AUTH_ARG_SPEC
-MotorModule = AnsibleK8SModule
 _NO_CONFIGURATION = "Name a readable kubeconfig (option kubeconfig, K8S_AUTH_KUBECONFIG, KUBECONFIG) and a context that it has."
 
 

@@ -11,6 +11,9 @@ from .errors import Refused
 from .record import ABSENT, UNFINISHED, applied_of, intent_of, standing
 from .state import Snapshot
 
+# Of the intent under which a scaling rule is edited.
+RULE_VERB = "rule"
+
 
 def require_service(snapshot: Snapshot) -> None:
     """There is a service in this namespace."""
@@ -25,9 +28,12 @@ def not_deployed(namespace: str) -> Refused:
 
 
 def open_intent(snapshot: Snapshot) -> dict[str, Any] | None:
-    """What a change that did not end wanted, or None. It is done with when the record carries its run."""
+    """What a change that did not end wanted, or None. It is done with when the record carries its run.
+
+    An edit of a scaling rule is one write, so that one that was cut off is either done or not begun: it leaves nothing to finish.
+    """
     intent = intent_of(snapshot.lease)
-    if intent and (applied_of(snapshot.config_map) or {}).get("run") != intent.get("run"):
+    if intent and intent.get("verb") != RULE_VERB and (applied_of(snapshot.config_map) or {}).get("run") != intent.get("run"):
         return intent
     return None
 

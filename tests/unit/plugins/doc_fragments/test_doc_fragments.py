@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from ansible_collections.ascend.mindie.plugins.doc_fragments import auth, wait
-from ansible_collections.ascend.mindie.plugins.module_utils._cluster.connection import AUTH_ARG_SPEC
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.module import AUTH_ARG_SPEC
 from ansible_collections.ascend.mindie.plugins.module_utils._entry import WAIT_SPEC
 
 ROOT = Path(__file__).parents[4]
