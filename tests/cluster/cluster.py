@@ -24,15 +24,35 @@ from typing import Any, Self
 
 import yaml
 
-from . import build, certificates, nodes, processes, stages
+from tests.tools.environment import COLLECTIONS
+
+from . import build, certificates, flags, nodes, processes, stages
+from .gang_scheduler.scheduler import QUEUE, QUEUES
 
 CRDS = Path(__file__).parent / "crds"
 ROOT = Path(__file__).parents[2]
-STOP_ORDER = ("infer-operator", "kwok", "kube-scheduler", "kube-controller-manager", "egress", "kube-apiserver", "etcd")
+ASCEND_OPERATOR, GANG_SCHEDULER = "ascend-operator", "gang-scheduler"
+STOP_ORDER = (
+    "infer-operator",
+    ASCEND_OPERATOR,
+    GANG_SCHEDULER,
+    "kwok",
+    "kube-scheduler",
+    "kube-controller-manager",
+    "egress",
+    "kube-apiserver",
+    "etcd",
+)
 
 
 class Cluster:
-    """A control plane on free ports. Use it as a context manager; everything it started is stopped by pid at the end."""
+    """A control plane on free ports. Use it as a context manager; everything it started is stopped by pid at the end.
+
+    `crds`: install those written for the tests (the default with an operator), none, or these files.
+    `ascend_operator`: run the stand-ins for the Ascend Operator and for gang scheduling, which then places all pods whose schedulerName is
+    `volcano`, in `sessions` of so many seconds; `enqueue_always`: let PodGroups in whatever is free. A rule can kill the Ascend Operator;
+    `restart_after` starts it again after so many seconds, as often as it takes.
+    """
 
     def __init__(
         self,
@@ -43,14 +63,24 @@ class Cluster:
         cpu_nodes: int = 1,
         infer_operator: bool = False,
         egress: bool = False,
-        crds: bool | None = None,
+        crds: bool | Sequence[Path] | None = None,
         flap: bool = False,
+        ascend_operator: bool = False,
+        sessions: float = 1.0,
+        enqueue_always: bool = False,
+        restart_after: float | None = None,
     ) -> None:
         self._temporary = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="mindie-"))
         self._counts = {"a2": a2_nodes, "a3": a3_nodes, "cpu": cpu_nodes}
         self._infer_operator, self._egress, self._flap = infer_operator, egress, flap
-        self._crds = infer_operator if crds is None else crds
+        self._ascend_operator, self._sessions, self._enqueue_always, self._restart_after = (
+            ascend_operator,
+            sessions,
+            enqueue_always,
+            restart_after,
+        )
+        self._crds = infer_operator or ascend_operator if crds is None else crds
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._token = secrets.token_hex(16)
         self._authority: certificates.Authority | None = None
@@ -88,7 +118,7 @@ class Cluster:
         self._start_servers(programs)
         self._wait("the API server", lambda: self._get_text("/readyz") == "ok", 60)
         if self._crds:
-            self.apply_crds(CRDS)
+            self.apply_crds(CRDS if self._crds is True else self._crds)
         self._start_controllers(programs)
         for generation, count in self._counts.items():
             for index in range(count):
@@ -98,6 +128,11 @@ class Cluster:
         if self._infer_operator:
             arguments = ["-m", "tests.cluster.infer_operator", "--kubeconfig", self.kubeconfig]
             self._python("infer-operator", [*arguments, *(["--flap"] if self._flap else [])])
+        if self._ascend_operator:
+            self.start_gang_scheduler()
+            self.restart_ascend_operator()
+            queue = f"/apis/{QUEUES.api_version}/{QUEUES.plural}/{QUEUE}"
+            self._wait("Volcano's queue", lambda: self._found(queue), 30)
 
     def down(self) -> None:
         """Stop what was started, in order, and remove the temporary directory."""
@@ -107,6 +142,35 @@ class Cluster:
                 processes.stop(process)
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
+
+    def start_gang_scheduler(self) -> None:
+        """Run the stand-in for Volcano's scheduler (again)."""
+        self.stop_program(GANG_SCHEDULER)
+        arguments = ["-m", "tests.cluster.gang_scheduler", "--kubeconfig", self.kubeconfig, "--period", str(self._sessions)]
+        self._python(GANG_SCHEDULER, [*arguments, "--enqueue", "always" if self._enqueue_always else "fitting"])
+
+    def restart_ascend_operator(self) -> None:
+        """Run the stand-in for the Ascend Operator, again if it has run before."""
+        self.stop_program(ASCEND_OPERATOR)
+        restart = [] if self._restart_after is None else ["--restart-after", str(self._restart_after)]
+        self._python(ASCEND_OPERATOR, ["-m", "tests.cluster.ascend_operator", "--kubeconfig", self.kubeconfig, *restart])
+
+    def stop_program(self, name: str) -> None:
+        """Stop one program, if it runs."""
+        process = self._processes.pop(name, None)
+        if process:
+            processes.stop(process)
+
+    def exit_status(self, name: str, seconds: float = 0.0) -> int | None:
+        """How a program ended by itself, within so many seconds; None when it still runs."""
+        try:
+            return self._processes[name].wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def log(self, name: str) -> str:
+        """What a program has written so far."""
+        return (self.directory / f"{name}.log").read_text(errors="replace")
 
     @property
     def pids(self) -> dict[str, int]:
@@ -280,7 +344,8 @@ class Cluster:
         tokens.touch(mode=0o600)
         tokens.write_text(f'{self._token},admin,admin,"system:masters"\n')
         (self.directory / "stages.yaml").write_text(stages.documents())
-        profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "volcano"}]
+        schedulers = ["default-scheduler", *([] if self._ascend_operator else ["volcano"])]
+        profiles = [{"schedulerName": name} for name in schedulers]
         scheduler = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
@@ -305,26 +370,12 @@ class Cluster:
             arguments = ["-m", "tests.cluster.egress", "--kubeconfig", self.kubeconfig, "--socket", str(self.directory / "egress.sock")]
             self._python("egress", [*arguments, "--port", "0", "--port-file", str(self.directory / "egress.port")])
         etcd = f"http://127.0.0.1:{client}"
-        self._start("etcd", [str(programs / "etcd"), *_etcd_flags(etcd, f"http://127.0.0.1:{peer}", self.directory)])
-        self._start("kube-apiserver", [str(programs / "kube-apiserver"), *_api_flags(etcd, port, self._egress)])
+        self._start("etcd", [str(programs / "etcd"), *flags.etcd(etcd, f"http://127.0.0.1:{peer}", self.directory)])
+        self._start("kube-apiserver", [str(programs / "kube-apiserver"), *flags.api_server(etcd, port, self._egress)])
 
     def _start_controllers(self, programs: Path) -> None:
-        manager = [
-            "--leader-elect=false",
-            "--secure-port=0",
-            "--service-account-private-key-file=sa.key",
-            "--root-ca-file=ca.crt",
-            "--kube-api-qps=500",
-            "--kube-api-burst=1000",
-            "--node-monitor-period=2s",
-            "--node-monitor-grace-period=10s",
-            "--horizontal-pod-autoscaler-sync-period=2s",
-            "--horizontal-pod-autoscaler-downscale-stabilization=5s",
-            "--horizontal-pod-autoscaler-initial-readiness-delay=1s",
-            "--horizontal-pod-autoscaler-cpu-initialization-period=1s",
-        ]
         name = "kube-controller-manager"
-        self._start(name, [str(programs / name), f"--kubeconfig={self.kubeconfig}", *manager])
+        self._start(name, [str(programs / name), f"--kubeconfig={self.kubeconfig}", *flags.CONTROLLER_MANAGER])
         self._start("kube-scheduler", [str(programs / "kube-scheduler"), "--config=scheduler.yaml", "--secure-port=0"])
         kwok = ["--kubeconfig", self.kubeconfig, "--manage-nodes-with-label-selector", f"{nodes.MANAGED}=true", "--config", "stages.yaml"]
         kwok += ["--node-lease-duration-seconds", "10", "--node-ip", "10.240.255.1", "--cidr", "10.244.0.0/16", "-v", "WARN"]
@@ -335,7 +386,7 @@ class Cluster:
         self._processes[name] = processes.start(name, command, self.directory, settings)
 
     def _python(self, name: str, arguments: list[str]) -> None:
-        self._start(name, [sys.executable, *arguments], dict(os.environ, PYTHONPATH=str(ROOT)))
+        self._start(name, [sys.executable, *arguments], dict(os.environ, PYTHONPATH=f"{ROOT}{os.pathsep}{COLLECTIONS}"))
 
     def _get_text(self, path: str) -> str:
         with contextlib.suppress(OSError):
@@ -363,56 +414,12 @@ class Cluster:
         deadline = time.monotonic() + seconds
         while not check():
             for name, process in self._processes.items():
-                if process.poll() is not None:
+                if process.poll() is not None and name != ASCEND_OPERATOR:  # a scaling rule may have killed that one
                     log = (self.directory / f"{name}.log").read_text(errors="replace")[-2000:]
                     raise RuntimeError(f"{name} ended with {process.returncode} while waiting for {what}:\n{log}")
             if time.monotonic() > deadline:
                 raise RuntimeError(f"no sign of {what} within {seconds:g} s; logs are in {self.directory}")
             time.sleep(0.05)
-
-
-def _etcd_flags(client: str, peer: str, directory: Path) -> list[str]:
-    return [
-        f"--data-dir={directory / 'etcd'}",
-        f"--listen-client-urls={client}",
-        f"--advertise-client-urls={client}",
-        f"--listen-peer-urls={peer}",
-        f"--initial-advertise-peer-urls={peer}",
-        f"--initial-cluster=default={peer}",
-        "--unsafe-no-fsync",
-        "--log-level=warn",
-    ]
-
-
-def _api_flags(etcd: str, port: int, egress: bool) -> list[str]:
-    return [
-        f"--etcd-servers={etcd}",
-        f"--secure-port={port}",
-        "--bind-address=127.0.0.1",
-        "--advertise-address=127.0.0.1",
-        "--endpoint-reconciler-type=none",
-        "--tls-cert-file=api.crt",
-        "--tls-private-key-file=api.key",
-        "--client-ca-file=ca.crt",
-        "--token-auth-file=tokens.csv",
-        "--authorization-mode=RBAC",
-        "--allow-privileged",
-        "--service-cluster-ip-range=10.0.0.0/16",
-        "--service-account-issuer=https://kubernetes.default.svc",
-        "--service-account-key-file=sa.pub",
-        "--service-account-signing-key-file=sa.key",
-        "--requestheader-client-ca-file=front-ca.crt",
-        "--requestheader-allowed-names=front-proxy-client",
-        "--requestheader-username-headers=X-Remote-User",
-        "--requestheader-group-headers=X-Remote-Group",
-        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
-        "--proxy-client-cert-file=front.crt",
-        "--proxy-client-key-file=front.key",
-        "--enable-aggregator-routing=true",
-        "--default-not-ready-toleration-seconds=5",
-        "--default-unreachable-toleration-seconds=5",
-        *(["--egress-selector-config-file=egress.yaml"] if egress else []),
-    ]
 
 
 def _base64(content: bytes) -> str:

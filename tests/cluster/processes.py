@@ -39,7 +39,7 @@ def start(name: str, command: list[str], directory: Path, environment: dict[str,
             env=environment,
             start_new_session=True,
             # Safe: the library is loaded already, and the call takes no lock.
-            preexec_fn=lambda: _die_with_parent(parent),
+            preexec_fn=lambda: die_with_parent(parent),
         )
 
 
@@ -55,7 +55,8 @@ def stop(process: subprocess.Popen[bytes], patience: float = 5.0) -> None:
         process.wait()
 
 
-def _die_with_parent(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when the one that started it is gone."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the kernel was told
         os._exit(1)
