@@ -17,16 +17,18 @@ from ._cluster.connection import connect
 from ._cluster.observe import observe
 from ._entry_module import run_module as run_module
 from ._entry_module import who
-from ._motor import drift, report, secrets
+from ._motor import drift, job_settings, report, secrets
 from ._motor.choice import HIGHEST_INDEX, ORDERS, Choice, WaitIdle, read_protect
 from ._motor.deployments import NO_SIBLING
 from ._motor.errors import InputError, Refused
 from ._motor.guard import not_deployed
 from ._motor.idle import CONTINUE, ON_TIMEOUT
 from ._motor.instances import ENGINE_ROLES, base_name
+from ._motor.job_facts import BACKEND as JOBS
+from ._motor.job_settings import JobSettings
 from ._motor.json_reader import Path
 from ._motor.plan import Plan
-from ._motor.state import ANY_BACKEND, Snapshot
+from ._motor.state import ANY_BACKEND, Build, Snapshot
 from ._motor.stored import readable_config, stored_config
 from ._motor.user_config import UserConfig, override, parse, validate_count
 
@@ -152,14 +154,19 @@ class Service:
             self._module.warn(str(error))
             return []
 
-    def _understand(self, config_map: Mapping[str, Any] | None) -> tuple[str, str]:
+    def _understand(self, config_map: Mapping[str, Any] | None) -> Build:
         read = readable_config if self._absent_ok else stored_config
         config = read(config_map) or self._given
-        if config is not None:
-            return config.backend, config.base_name
-        if not self._absent_ok:
+        if config is None and not self._absent_ok:
             raise not_deployed(self.namespace)
-        return ANY_BACKEND, base_name("")
+        backend, name = (config.backend, config.base_name) if config else (ANY_BACKEND, base_name(""))
+        settings = self._settings(config_map)
+        return Build(backend, settings.name_prefix if backend == JOBS else name, settings)
+
+    def _settings(self, config_map: Mapping[str, Any] | None) -> JobSettings:
+        """How AscendJobs are named and grouped: as the options of this task say, else as it was when they were made."""
+        params, live = self._module.params, job_settings.read(config_map)
+        return job_settings.given(params.get("scaling_rule"), params.get("groups"), params.get("name_prefix"), live)
 
     def _remembering(self, planner: Callable[[Snapshot], Plan]) -> Callable[[Snapshot], Plan]:
         """The planner, which is given the history when no live instance is left to copy."""

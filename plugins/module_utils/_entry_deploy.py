@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from . import _entry, _inputs
+from ._entry_jobs import JobTemplates
 from ._entry_past import Past
 from ._motor import drift, faults
 from ._motor.errors import InputError, Refused
@@ -44,6 +45,7 @@ class Deployment:
         self._new_service_id = f"{self.config.namespace}_{_shanghai_time()}"
         self._choice = _entry.given_choice(module)
         self._node_ports = _node_ports(module.params["node_ports"])
+        self._jobs = JobTemplates(module, self.config)
         self._drafted = self._render(self._new_service_id, None if self._node_ports == "auto" else self._node_ports)
         if self._past is None:  # what is wrong with the inputs is said before anything is asked of the cluster
             self.service = self._connect(module, self.config)
@@ -51,9 +53,10 @@ class Deployment:
     def plan(self, snapshot: Snapshot) -> Plan:
         """The plan from a snapshot to the wanted service."""
         stored = stored_config(snapshot.config_map)
+        self._jobs.refuse_other_settings(snapshot)
         namespace = self._missing_namespace() if stored is None else None
         service_id = service_id_of(snapshot.config_map) if snapshot.config_map else None
-        rendered = self._render(service_id or self._new_service_id, self._ports(snapshot))
+        rendered = self._jobs.render(snapshot) or self._render(service_id or self._new_service_id, self._ports(snapshot))
         config = self._settled(snapshot) if stored else self.config
         plan = plan_deploy(snapshot, config, rendered, stored, namespace, self._choice, allow_restart=self._allow_restart)
         plan = faults.checked(snapshot, plan, allowed=self._params["allow_during_fault"])

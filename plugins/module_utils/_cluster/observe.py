@@ -10,17 +10,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from .._motor.job_facts import BACKEND as JOBS
 from .._motor.owners import has_policy
 from .._motor.ownership import CONFIG_MAP, INSTANCE, LEASE, PART_OF, PRODUCT
-from .._motor.state import ANY_BACKEND, Snapshot, doubtful_nodes, infer_roles
+from .._motor.state import ANY_BACKEND, Build, Snapshot, doubtful_nodes, infer_roles
+from .._motor.workloads import ASCEND_JOB
 from .api import Api, ApiError, ObjectList
 
 READERS = 8
 MADE_BY_OPERATOR = "infer.huawei.com/ascend-infer-operator=true"
+JOBS_GROUP = "mindxdl.gitee.com"
 KEDA_GROUP = "keda.sh"
 
-# What tells how a service is made: (backend, base name of its instances), from `motor-config` or None.
-Understand: TypeAlias = "Callable[[Mapping[str, Any] | None], tuple[str, str]]"
+# What tells how a service is made, from `motor-config` or None.
+Understand: TypeAlias = "Callable[[Mapping[str, Any] | None], Build]"
 
 
 def observe(
@@ -41,20 +44,23 @@ def observe(
         pods = pool.submit(api.list_objects, "Pod", namespace)
         scalers = [pool.submit(api.list_if_known, kind, namespace) for kind in _scaler_kinds(api)]
         listed = {kind: pool.submit(_list_kind, api, kind, namespace) for kind in others}
-        backend, base_name = understand(config_map.result())
-        workloads = _workloads(pool, api, namespace, backend)
+        build = understand(config_map.result())
+        workloads = _workloads(pool, api, namespace, build.backend)
         snapshot = Snapshot(
             namespace=namespace,
-            backend=backend,
-            base_name=base_name,
+            backend=build.backend,
+            base_name=build.base_name,
+            settings=build.settings,
             config_map=config_map.result(),
             lease=lease.result(),
             pods=pods.result().items,
-            pods_version=pods.result().resource_version,
+            versions={"Pod": pods.result().resource_version},
             autoscalers=tuple(item for scaler in scalers for item in scaler.result().items),
             others={(kind, item["metadata"]["name"]): item for kind, found in listed.items() for item in found.result().items},
             **_workload_fields(workloads),
         )
+    if build.backend == JOBS or (build.backend == ANY_BACKEND and JOBS_GROUP in api.groups):
+        snapshot = with_jobs(api, snapshot)
     if any(has_policy(role) for role in infer_roles(snapshot)):
         snapshot = _with_instance_sets(api, snapshot)
     if children and snapshot.infer_service_set and children(snapshot):
@@ -62,10 +68,30 @@ def observe(
     return replace(snapshot, nodes=_nodes(api, doubtful_nodes(snapshot), warn))
 
 
+def with_jobs(api: Api, snapshot: Snapshot) -> Snapshot:
+    """With AscendJobs, PodGroups, and the ConfigMaps of the namespace, one of which is the scaling rule."""
+    rule = snapshot.settings.scaling_rule
+    read = Api.list_objects if snapshot.backend == JOBS else Api.list_if_known
+    kinds = (ASCEND_JOB, "PodGroup", "ConfigMap")
+    with ThreadPoolExecutor(len(kinds)) as pool:
+        jobs, pod_groups, config_maps = pool.map(lambda kind: read(api, kind, snapshot.namespace), kinds)
+    by_name = {item["metadata"]["name"]: item for item in config_maps.items}
+    found = {("ConfigMap", name): item for name, item in by_name.items() if name not in (CONFIG_MAP, rule)}
+    versions = {ASCEND_JOB: jobs.resource_version, "PodGroup": pod_groups.resource_version}
+    return replace(
+        snapshot,
+        jobs=jobs.items,
+        pod_groups=pod_groups.items,
+        rule=by_name.get(rule),
+        others={**snapshot.others, **found},
+        versions={**snapshot.versions, **versions},
+    )
+
+
 def _with_instance_sets(api: Api, snapshot: Snapshot) -> Snapshot:
     """With the InstanceSets, which say how many instances there are to be where an autoscaler decides that. Waiting reads them by itself."""
     found = api.list_objects("InstanceSet", snapshot.namespace)
-    return replace(snapshot, instance_sets=found.items, instance_sets_version=found.resource_version)
+    return replace(snapshot, instance_sets=found.items, versions={**snapshot.versions, "InstanceSet": found.resource_version})
 
 
 def _children(api: Api, namespace: str) -> tuple[Mapping[str, Any], ...]:
@@ -93,6 +119,7 @@ def _nodes(api: Api, names: Collection[str], warn: Callable[[str], None]) -> dic
 _KINDS: dict[str, dict[str, Callable[[Api, str, str], ObjectList]]] = {
     "deployments": {"Deployment": Api.list_objects},
     "infer_service_set": {"InferServiceSet": Api.list_objects},
+    JOBS: {},
     ANY_BACKEND: {"Deployment": Api.list_objects, "InferServiceSet": Api.list_if_known},
 }
 

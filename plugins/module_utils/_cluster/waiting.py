@@ -74,7 +74,7 @@ class Waiter:
 
         `about` names the instances and control roles whose troubles matter (None: of all that are not spared).
         """
-        self._watch(snapshot, sets=judge not in (readiness.gone, readiness.no_pods))
+        self._watch(snapshot, health=judge not in (readiness.gone, readiness.no_pods))
         since, mark = time.monotonic(), None
         while True:
             self._changed.clear()
@@ -111,9 +111,7 @@ class Waiter:
         for watch in self._watches.values():
             if watch.failed:
                 raise watch.failed
-        pods, sets = self._watches.get("Pod"), self._watches.get("InstanceSet")
-        current = replace(snapshot, pods=pods.objects()) if pods else snapshot
-        return replace(current, instance_sets=sets.objects()) if sets else current
+        return snapshot.refreshed({kind: watch.objects() for kind, watch in self._watches.items()})
 
     def close(self) -> None:
         """End the watches."""
@@ -162,11 +160,9 @@ class Waiter:
         failed = [symptom.to_dict() for symptom in symptoms]
         raise WaitFailed(message, reason=WAIT_TIMEOUT, failed_instances=failed, last_seen=seen.seen)
 
-    def _watch(self, snapshot: Snapshot, *, sets: bool) -> None:
-        sources = {"Pod": (snapshot.pods, snapshot.pods_version)}
-        if sets and snapshot.backend == "infer_service_set":
-            sources["InstanceSet"] = (snapshot.instance_sets, snapshot.instance_sets_version)
-        for kind, (items, version) in sources.items():
+    def _watch(self, snapshot: Snapshot, *, health: bool) -> None:
+        for kind, items in snapshot.watched(health=health).items():
+            version = snapshot.versions.get(kind, "")
             if kind not in self._watches:
                 if not version:  # observing did not need them
                     found = self._api.list_objects(kind, snapshot.namespace)

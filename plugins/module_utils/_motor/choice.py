@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from .errors import InputError, Refused
+from .job_facts import BACKEND as ASCEND_JOBS
 from .state import Instance, ServiceState
 
 HIGHEST_INDEX, UNHEALTHY_FIRST = "highest_index", "unhealthy_first"
@@ -76,7 +77,7 @@ def victims(state: ServiceState, role: str, surplus: int, choice: Choice) -> tup
     """
     live = state.live(role)
     protected = choice.protect.get(role, frozenset())
-    free = sorted((instance for instance in live if instance.index not in protected), key=_order(choice), reverse=True)
+    free = sorted((instance for instance in live if instance.index not in protected), key=_order(state, choice), reverse=True)
     if surplus > len(free):
         held = ", ".join(instance.name for instance in live if instance.index in protected)
         raise Refused(
@@ -85,7 +86,7 @@ def victims(state: ServiceState, role: str, surplus: int, choice: Choice) -> tup
             reason="ProtectedInstance",
             paths=(role,),
         )
-    return tuple(Removal(role, instance.index, instance.name, _why(instance, live, choice)) for instance in free[:surplus])
+    return tuple(Removal(role, instance.index, instance.name, _why(state, instance, live, choice)) for instance in free[:surplus])
 
 
 def require_highest(state: ServiceState, role: str, chosen: Sequence[Removal], choice: Choice) -> None:
@@ -108,14 +109,19 @@ def _names(chosen: Sequence[Removal]) -> str:
     return ", ".join(f"{removal.name} ({removal.why})" for removal in chosen)
 
 
-def _order(choice: Choice) -> Callable[[Instance], tuple[int, int]]:
+def _order(state: ServiceState, choice: Choice) -> Callable[[Instance], tuple[int, int]]:
     if choice.order == UNHEALTHY_FIRST:
         return lambda instance: (-_HEALTH.get(instance.state, 1), instance.index)
-    return lambda instance: (0, instance.index)
+    return lambda instance: (int(_spare(state, instance)), instance.index)
 
 
-def _why(instance: Instance, live: Sequence[Instance], choice: Choice) -> str:
-    if choice.order == UNHEALTHY_FIRST and instance.state != "running":
+def _spare(state: ServiceState, instance: Instance) -> bool:
+    """An AscendJob that makes no pods serves nobody, and while it is held its PodGroup takes room: it goes before those that run."""
+    return state.backend == ASCEND_JOBS and instance.state in ("held", "pending") and not instance.nodes
+
+
+def _why(state: ServiceState, instance: Instance, live: Sequence[Instance], choice: Choice) -> str:
+    if (choice.order == UNHEALTHY_FIRST and instance.state != "running") or _spare(state, instance):
         return f"not running: {instance.reason or instance.state}"
     protected = choice.protect.get(instance.engine_role, frozenset())
     passed = [other.index for other in live if other.index > instance.index and other.index in protected]

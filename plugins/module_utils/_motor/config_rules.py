@@ -9,13 +9,14 @@ import re
 from types import MappingProxyType
 
 from .fields import MAX_COUNT, MAX_PORT, MIN_COUNT, Fields
-from .hardware import HARDWARE
+from .hardware import HARDWARE, Hardware
 from .instances import BASE_NAMES, LETTER
 from .json_reader import Path
 from .storage_rules import check_storage
 
 DEPLOY: Path = ("motor_deploy_config",)
-DEPLOY_MODES = ("infer_service_set", "multi_deployment", "single_container")
+JOBS = "ascend_jobs"
+DEPLOY_MODES = ("infer_service_set", "multi_deployment", "single_container", JOBS)
 DEFAULT_DEPLOY_MODE = "infer_service_set"
 
 COUNT_KEYS = MappingProxyType(
@@ -52,6 +53,7 @@ _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _DERIVED = MappingProxyType(
     {
         "infer_service_set": (),
+        JOBS: (),
         "multi_deployment": (
             ("label job-name", "{job_id}-coordinator"),
             ("label job-name", "{job_id}-controller"),
@@ -81,7 +83,10 @@ def check(fields: Fields) -> tuple[str, dict[str, int]]:
             "deploy mode single_container runs no encode instances: remove this key, or choose another deploy_mode",
         )
     _check_job_id(fields, mode, counts)
-    fields.required_string((*DEPLOY, "image_name"), "the image of all containers, registry/name:tag")
+    if mode == JOBS:
+        _check_jobs(fields, counts)
+    else:
+        fields.required_string((*DEPLOY, "image_name"), "the image of all containers, registry/name:tag")
     _check_hardware(fields, mode, counts)
     fields.string((*DEPLOY, "weight_mount_path"), "the directory of the model weights")
     fields.quantity((*DEPLOY, "dshm_size"), "the size of /dev/shm")
@@ -201,13 +206,28 @@ def _check_hardware(fields: Fields, mode: str, counts: dict[str, int]) -> None:
         fields.integer(npus, 1, 1024)
         if count and not document.has(npus):
             raise document.error(npus, "this key is missing: write the number of NPUs of each pod (Motor takes a missing number for none)")
-        if count and mode == "multi_deployment" and hardware.generation != "A2" and not document.has(pods):
+        if count and _needs_pods(mode, hardware) and not document.has(pods):
             raise document.error(pods, f"this key is missing: write the number of pods of each {role} instance")
         if (document.value(npus) or 0) > hardware.npus_per_server:
             wrong = (
                 f"a {hardware.hardware_type} server has {hardware.npus_per_server} NPUs, so a pod with {document.raw(npus)} fits nowhere"
             )
             raise document.error(npus, f"{wrong}: write at most {hardware.npus_per_server} and more pods ({pods[-1]})")
+
+
+def _needs_pods(mode: str, hardware: Hardware) -> bool:
+    return mode == JOBS or (mode == "multi_deployment" and hardware.generation != "A2")
+
+
+def _check_jobs(fields: Fields, counts: dict[str, int]) -> None:
+    """AscendJobs are made from the user's job templates, which bring the image; a scaling rule has a group for prefill and one for decode."""
+    document = fields.document
+    for role in counts:
+        if role not in ("prefill", "decode"):
+            raise document.error((*DEPLOY, COUNT_KEYS[role]), f"deploy mode {JOBS} has prefill and decode instances alone: remove this key")
+    found = document.value((*DEPLOY, "hardware_type"))
+    if isinstance(found, str) and found in HARDWARE and HARDWARE[found].generation not in ("A2", "A3"):
+        raise document.error((*DEPLOY, "hardware_type"), f"deploy mode {JOBS} is for A2 and A3 servers: choose another deploy_mode")
 
 
 def _check_control(fields: Fields) -> None:

@@ -17,12 +17,17 @@ from .manifests import Rendered
 from .manifests.identity import keep_identity
 from .ownership import is_ours
 from .plan import Write, create, delete, update
+from .rank_tables import RANK_TABLE_PREFIX
 from .siblings import is_engine
 from .state import Snapshot, is_deleted, service_state
+from .workloads import ASCEND_JOB
 
-WORKLOADS = frozenset({"Deployment", "InferServiceSet"})
+WORKLOADS = frozenset({"Deployment", "InferServiceSet", ASCEND_JOB})
+# Workloads that we make ourselves, one for an instance or control role.
+_OWN = frozenset({"Deployment", ASCEND_JOB})
 # Claims hold data: they are created, never pruned.
 _KEPT = frozenset({"PersistentVolumeClaim"})
+_OWN_LABELS = "metadata.labels[app.kubernetes.io/"
 OTHER_START = "the configuration that its pods started with"
 
 
@@ -81,7 +86,7 @@ def converge(snapshot: Snapshot, rendered: Rendered, wanted_generation: str) -> 
         elif reasons:
             outdated.append(Outdated(found, reasons, obj))
         else:
-            current.extend([found] if obj["kind"] == "Deployment" else [])
+            current.extend([found] if obj["kind"] in _OWN else [])
             writes.extend([update(merged(wanted, found), f"{', '.join(paths)} differs")] if paths else [])
     return Convergence(tuple(writes), new_set, tuple(outdated), tuple(current), _prune(snapshot, rendered))
 
@@ -92,7 +97,11 @@ def _is_namesake(obj: Mapping[str, Any], instances: Collection[str]) -> bool:
 
 
 def restarts(kind: str, path: str) -> bool:
-    """True when this field reaches running pods only through a restart."""
+    """True when this field reaches running pods only through a restart. The operator copies labels and annotations of an AscendJob
+    to its PodGroup once, when it makes it; only those of ours mean nothing there.
+    """
+    if kind == ASCEND_JOB:
+        return not path.startswith(_OWN_LABELS)
     return kind in WORKLOADS and path.startswith("spec")
 
 
@@ -108,7 +117,7 @@ def marked(obj: Mapping[str, Any], value: str) -> Mapping[str, Any]:
 
 def live_objects(snapshot: Snapshot) -> list[Any]:
     """Everything of the service but `motor-config` and the Lease."""
-    found = [*snapshot.deployments, *snapshot.others.values()]
+    found = [*snapshot.own_workloads, *snapshot.others.values()]
     return [*found, snapshot.infer_service_set] if snapshot.infer_service_set else found
 
 
@@ -160,7 +169,9 @@ def _prune(snapshot: Snapshot, rendered: Rendered) -> tuple[Write, ...]:
     engines = {instance.name for instance in service_state(snapshot).instances}
     gone = []
     for obj in live_objects(snapshot):
+        if obj["metadata"]["name"].startswith(RANK_TABLE_PREFIX):
+            continue  # it goes with its job
         key = (obj["kind"], obj["metadata"]["name"])
-        if is_ours(obj) and key not in wanted and key[0] not in _KEPT and not (key[0] == "Deployment" and key[1] in engines):
+        if is_ours(obj) and key not in wanted and key[0] not in _KEPT and not (key[0] in _OWN and key[1] in engines):
             gone.append(delete(key[0], obj, "it is no longer wanted"))
     return tuple(gone)

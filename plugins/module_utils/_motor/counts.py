@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import deployments, drain, infer_service_set
+from . import ascend_jobs, deployments, drain, infer_service_set
 from .choice import Choice, Removal, require_highest, victims
 from .errors import Refused
+from .job_facts import BACKEND as JOBS
 from .plan import GONE, REDUCED, Step, Write
 from .state import ServiceState, Snapshot
 
@@ -91,21 +92,30 @@ def steps(
     todo = change(state, wanted, choice)
     shrinking = _shrink(snapshot, state, todo, choice or Choice())
     growing = _grow(snapshot, todo, wanted, templates or {})
-    found = []
+    found = list(_rule(snapshot, wanted, templates or {}))
     if shrinking or state.leaving():
         title = "remove surplus instances" if shrinking else "wait for instances that are still stopping"
         idle = drain.before(snapshot, todo.removals, choice.wait_idle) if shrinking and choice and choice.wait_idle else None
         found.append(Step(title, shrinking, until=GONE if growing else REDUCED, always=bool(growing), idle=idle))
-    found.extend(Step(f"create {role} instances", writes) for role, writes in growing)
+    found.extend(Step(f"create {what}", writes) for what, writes in growing)
     return tuple(found)
 
 
 def only_shrink(found: Iterable[Step]) -> bool:
     """True when these steps do nothing but remove instances: then the health of what stays is no reason to wait."""
-    return all(step.until in (GONE, REDUCED) for step in found)
+    return all(step.until in (GONE, REDUCED) or step.title == ascend_jobs.RULE_STEP for step in found)
+
+
+def _rule(snapshot: Snapshot, wanted: Mapping[str, int], templates: Templates) -> tuple[Step, ...]:
+    """AscendJobs create pods as their scaling rule allows: it comes first, both ways."""
+    if snapshot.backend != JOBS:
+        return ()
+    return ascend_jobs.rule_steps(snapshot, wanted, ascend_jobs.servers_of(snapshot, templates))
 
 
 def _shrink(snapshot: Snapshot, state: ServiceState, todo: CountChange, choice: Choice) -> tuple[Write, ...]:
+    if snapshot.backend == JOBS:
+        return ascend_jobs.shrink(snapshot, todo.removals)
     if not todo.removals:
         return ()
     if snapshot.backend == "infer_service_set":
@@ -116,9 +126,17 @@ def _shrink(snapshot: Snapshot, state: ServiceState, todo: CountChange, choice: 
 
 
 def _grow(snapshot: Snapshot, todo: CountChange, wanted: Mapping[str, int], templates: Templates) -> list[tuple[str, tuple[Write, ...]]]:
+    """What is created, in words, and the writes; one step each."""
     if not todo.add:
         return []
     if snapshot.backend == "infer_service_set":
         names = " and ".join(role for role in GROW_ORDER if role in todo.add)
-        return [(names, (infer_service_set.grow(snapshot, {role: wanted[role] for role in todo.add}),))]
-    return [(role, deployments.grow(snapshot, role, todo.add[role], templates)) for role in GROW_ORDER if role in todo.add]
+        return [(f"{names} instances", (infer_service_set.grow(snapshot, {role: wanted[role] for role in todo.add}),))]
+    found: list[tuple[str, tuple[Write, ...]]] = []
+    for role in GROW_ORDER:
+        if role in todo.add:
+            writes = deployments.grow(snapshot, role, todo.add[role], templates)
+            tables = ascend_jobs.rank_tables(snapshot, role, writes)
+            found.extend([(f"rank tables of {role} instances", tables)] if tables else [])
+            found.append((f"{role} instances", writes))
+    return found

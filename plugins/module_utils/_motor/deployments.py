@@ -1,7 +1,7 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Backend `deployments`: one Deployment per engine instance."""
+"""Backends with a workload of its own per engine instance: a Deployment, or an AscendJob."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from .errors import Refused
 from .instances import LETTER, instance_name
 from .ownership import metadata_labels
 from .plan import Write, create, delete
+from .rank_tables import set_name
 from .state import Snapshot
+from .workloads import ASCEND_JOB
 
 NO_SIBLING = "NoSibling"
 
 
 def shrink(snapshot: Snapshot, removals: Mapping[str, tuple[Removal, ...]]) -> tuple[Write, ...]:
-    """Delete the Deployments of these instances."""
-    by_name = {deployment["metadata"]["name"]: deployment for deployment in snapshot.deployments}
+    """Delete the workloads of these instances."""
+    by_name = {workload["metadata"]["name"]: workload for workload in snapshot.own_workloads}
     return tuple(
-        replace(delete("Deployment", by_name[gone.name], f"{role} instance {gone.index} is surplus: {gone.why}"), removed=(gone,))
+        replace(delete(by_name[gone.name]["kind"], by_name[gone.name], f"{role} instance {gone.index} is surplus: {gone.why}"), removed=(gone,))
         for role, found in removals.items()
         for gone in found
     )
@@ -34,7 +36,7 @@ def shrink(snapshot: Snapshot, removals: Mapping[str, tuple[Removal, ...]]) -> t
 def grow(
     snapshot: Snapshot, role: str, indexes: tuple[int, ...], templates: Mapping[tuple[str, int], Mapping[str, Any]]
 ) -> tuple[Write, ...]:
-    """Create Deployments: from `templates` where given, else as clones of a live sibling.
+    """Create workloads: from `templates` where given, else as clones of a live sibling.
 
     An index for which there is no template (that of a lower one is taken by a namesake) takes another one of its engine role.
     """
@@ -47,9 +49,13 @@ def grow(
 
 
 def clone(sibling: Mapping[str, Any], snapshot: Snapshot, role: str, index: int) -> dict[str, Any]:
-    """A new instance with the spec of another one; only name, labels and JOB_NAME are its own."""
+    """A new instance with the spec of another one; only name, labels and JOB_NAME (of an AscendJob: the rank table) are its own."""
     name = instance_name(snapshot.base_name, role, index)
     obj = siblings.cleaned(sibling)
+    if obj["kind"] == ASCEND_JOB:
+        set_name(obj, name)
+        obj["metadata"].setdefault("labels", {}).update(metadata_labels(role))
+        return obj
     obj["metadata"]["name"] = name
     labels = obj["metadata"].setdefault("labels", {})
     labels.update(metadata_labels(role), app=name)
@@ -72,9 +78,9 @@ def _rename_job(obj: dict[str, Any], role: str, index: int) -> None:
 
 
 def _sibling(snapshot: Snapshot, role: str) -> Mapping[str, Any]:
-    """A live Deployment of the engine role, one that is like most of its siblings; with none left, the one kept in the history."""
-    items = siblings.by_role(snapshot.deployments, snapshot.base_name).get(role, [])
-    found = siblings.usual(deployment for dummy, deployment in items) or history.template(snapshot.revision, role)
+    """A live workload of the engine role, one that is like most of its siblings; with none left, the one kept in the history."""
+    items = siblings.by_role(snapshot.own_workloads, snapshot.base_name).get(role, [])
+    found = siblings.usual(workload for dummy, workload in items) or history.template(snapshot.revision, role)
     if found is None:
         raise Refused(
             f"Cannot create {role} instances of {snapshot.namespace}: no {role} instance is left to copy the specification from, nor is one kept. "

@@ -13,7 +13,7 @@ from .idle import IdleWait, Victim
 from .instances import INFER_SERVICE_SET_NAME
 from .ownership import CONTROL_APP
 from .pods import is_leaving
-from .state import Snapshot, infer_roles, instance_pods
+from .state import Snapshot, infer_roles, instance_name_of, instance_pods
 from .stored import readable_config
 
 COORDINATOR = "coordinator"
@@ -47,7 +47,7 @@ def _addresses(snapshot: Snapshot, gone: Removal) -> tuple[str, ...]:
     if snapshot.backend == "infer_service_set":
         pods = instance_pods(snapshot).get((gone.engine_role, gone.index), [])
     else:
-        pods = [pod for pod in snapshot.pods if (pod["metadata"].get("labels") or {}).get("app") == gone.name]
+        pods = [pod for pod in snapshot.pods if instance_name_of(snapshot, pod) == gone.name]
     serving = (pod.get("status") or {} for pod in pods if not is_leaving(pod))
     return tuple(status["podIP"] for status in serving if status.get("phase") == "Running" and status.get("podIP"))
 

@@ -163,7 +163,7 @@ def _name(snapshot: Snapshot, role: str, index: int) -> str:
 
 def _altered(snapshot: Snapshot, state: ServiceState) -> frozenset[str]:
     if snapshot.backend != "infer_service_set":
-        return siblings.altered(snapshot.deployments, snapshot.base_name, state.owners)
+        return siblings.altered(snapshot.own_workloads, snapshot.base_name, state.owners)
     # The operator never changes what runs, so that pods may be older than the set.
     images = {role["name"]: _images((role.get("spec") or {}).get("template") or {}) for role in infer_roles(snapshot)}
     pods = ((key, pod) for key, found in instance_pods(snapshot).items() for pod in found if not is_leaving(pod))

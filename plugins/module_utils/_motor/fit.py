@@ -16,6 +16,7 @@ from .instances import BASE_NAMES, ENGINE_ROLES, parse_instance_name
 from .pods import NPU_RESOURCES
 from .state import ServiceState, Snapshot, infer_roles
 from .user_config import COUNT_KEYS, UserConfig
+from .workloads import pod_count, pod_templates
 
 _DEPLOY = "motor_deploy_config"
 _CALL = re.compile(r"\bset_[a-z_]+_env\b")
@@ -68,11 +69,11 @@ def lacks_environment(data: Mapping[str, str]) -> bool:
 
 def _other_workloads(snapshot: Snapshot, config: UserConfig) -> Iterator[str]:
     """Engine instances of another base name, or Deployments beside an InferServiceSet."""
-    own = config.base_name if config.backend == "deployments" and config.scalable else None
-    for deployment in snapshot.deployments:
-        name = deployment["metadata"]["name"]
+    own = snapshot.base_name if config.backend != "infer_service_set" and config.scalable else None
+    for workload in snapshot.own_workloads:
+        name = workload["metadata"]["name"]
         if any(base != own and parse_instance_name(name, base) for base in BASE_NAMES.values()):
-            yield f"Deployment {name}"
+            yield f"{workload['kind']} {name}"
 
 
 def _workloads(snapshot: Snapshot, config: UserConfig) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -82,15 +83,17 @@ def _workloads(snapshot: Snapshot, config: UserConfig) -> Iterator[tuple[str, st
             if role["name"] in config.counts and role.get("replicas"):
                 yield role["name"], f"role {role['name']} of the InferServiceSet", role.get("spec") or {}
     elif config.scalable:
-        for engine_role, items in siblings.by_role(snapshot.deployments, config.base_name).items():
-            for dummy, deployment in items:
-                yield engine_role, f"Deployment {deployment['metadata']['name']}", deployment["spec"]
+        for engine_role, items in siblings.by_role(snapshot.own_workloads, snapshot.base_name).items():
+            for dummy, workload in items:
+                template = next(found for dummy, found in pod_templates(workload))
+                said = {"replicas": pod_count(workload), "template": template}
+                yield engine_role, f"{workload['kind']} {workload['metadata']['name']}", said
 
 
 def _workload_misfits(config: UserConfig, role: str, name: str, spec: Mapping[str, Any]) -> Iterator[Misfit]:
     containers = ((spec.get("template") or {}).get("spec") or {}).get("containers") or [{}]
     image = containers[0].get("image")
-    if image and image != config.image:
+    if image and config.image and image != config.image:
         yield Misfit(f"{_DEPLOY}.image_name", f"{config.image} in the user config, {image} in {name}")
     wanted, pods = config.pods_per_instance.get(role), spec.get("replicas")
     if wanted is not None and pods is not None and pods != wanted:

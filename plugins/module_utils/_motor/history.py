@@ -21,6 +21,7 @@ from .manifests import environment
 from .ownership import CONFIG_MAP, metadata_labels
 from .record import USER_CONFIG_KEY, applied_of, sha256
 from .state import Snapshot
+from .workloads import pod_templates
 
 KIND = "ControllerRevision"
 KEPT = 10
@@ -169,7 +170,7 @@ def _marked(text: str) -> dict[str, Any] | None:
 def _templates(snapshot: Snapshot) -> dict[str, Any]:
     """One workload per engine role, as its siblings are made. An InferServiceSet keeps its own, also at a count of 0."""
     found: dict[str, Any] = {}
-    for role, items in siblings.by_role(snapshot.deployments, snapshot.base_name).items():
+    for role, items in siblings.by_role(snapshot.own_workloads, snapshot.base_name).items():
         usual = siblings.usual(deployment for dummy, deployment in items)
         if usual is not None:
             found[role] = siblings.cleaned(usual)
@@ -181,10 +182,11 @@ def _templates(snapshot: Snapshot) -> dict[str, Any]:
 
 def _variables(deployment: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Environment variables with a value, and their paths in words."""
-    for container in deployment["spec"]["template"]["spec"].get("containers") or ():
-        for item in container.get("env") or ():
-            if isinstance(item.get("value"), str):
-                yield f"spec.template.spec.containers[{container['name']}].env[{item['name']}].value", item
+    for path, template in pod_templates(deployment):
+        for container in template["spec"].get("containers") or ():
+            for item in container.get("env") or ():
+                if isinstance(item.get("value"), str):
+                    yield f"{path}.spec.containers[{container['name']}].env[{item['name']}].value", item
 
 
 def _known_secrets(text: str) -> dict[str, str]:

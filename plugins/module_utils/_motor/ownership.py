@@ -20,6 +20,10 @@ CONFIG_MAP = "motor-config"
 LEASE = "ascend-mindie"
 CONTROL_ROLES = ("controller", "coordinator")
 CONTROL_APP = {role: f"mindie-motor-{role}" for role in CONTROL_ROLES}
+# The label `app` of AscendJobs and their pods: MindCluster knows them by it.
+JOB_APP = {role: f"mindie-ms-{role}" for role in CONTROL_ROLES}
+ENGINE_JOB_APP = "mindie-ms-server"
+JOB_APPS = frozenset({*JOB_APP.values(), ENGINE_JOB_APP})
 
 
 def metadata_labels(component: str) -> dict[str, str]:

@@ -14,11 +14,13 @@ from .choice import Choice
 from .converge import OTHER_START, WORKLOADS, Convergence, Outdated, converge, is_going, live_objects, marked
 from .errors import InputError, Refused
 from .guard import unfinished_verb
+from .job_facts import BACKEND as JOBS
 from .manifests import Rendered
 from .plan import GONE, Plan, Step, Subject, Write, create, update
 from .plan_config import refuse_not_allowed, refuse_restart
+from .plan_remove import belongs
 from .record import USER_CONFIG_KEY, applied_of, with_data
-from .state import ServiceState, Snapshot, is_deployer_name, service_state
+from .state import ServiceState, Snapshot, service_state
 from .user_config import UserConfig
 
 VERB = "deploy"
@@ -167,8 +169,14 @@ def _never_reached(snapshot: Snapshot) -> bool:
 
 def _needed(snapshot: Snapshot, rendered: Rendered | None) -> Rendered:
     if rendered is None:
-        raise InputError(f"release is needed: no service is deployed in {snapshot.namespace} yet", source="release", path="release")
+        source = _source(snapshot)
+        raise InputError(f"{source} is needed: no service is deployed in {snapshot.namespace} yet", source=source, path=source)
     return rendered
+
+
+def _source(snapshot: Snapshot) -> str:
+    """The option that says what workloads are made from."""
+    return "job_templates" if snapshot.backend == JOBS else "release"
 
 
 def _object_steps(snapshot: Snapshot, writes: tuple[Write, ...]) -> list[Step]:
@@ -220,14 +228,12 @@ def _reasons(snapshot: Snapshot, data: Mapping[str, str], outdated: Sequence[Out
 def _refuse_old(snapshot: Snapshot, rendered: Rendered | None, value: str) -> None:
     """Without a release there is nothing to make new workloads from."""
     unmarked = generation.of_baseline(snapshot.config_map)
-    ours = [obj for obj in snapshot.deployments if is_deployer_name(obj["metadata"]["name"])]
+    ours = [obj for obj in snapshot.own_workloads if belongs(obj)]
     old = [obj for obj in (*ours, *snapshot.workloads) if generation.is_other(obj["metadata"], unmarked, value)]
     if rendered is None and old:
-        raise InputError(
-            f"release is needed: instances of {snapshot.namespace} have to be replaced, and are made from its templates",
-            source="release",
-            path="release",
-        )
+        source = _source(snapshot)
+        wrong = f"{source} is needed: instances of {snapshot.namespace} have to be replaced, and are made from its templates"
+        raise InputError(wrong, source=source, path=source)
 
 
 def _refuse_objects(snapshot: Snapshot, paths: Sequence[str]) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .ownership import PART_OF, PRODUCT
+from .ownership import JOB_APPS, PART_OF, PRODUCT
 from .plan import NO_PODS, Plan, Step, Write, delete
 from .state import Snapshot, is_deployer_name, service_pods, service_state
+from .workloads import ASCEND_JOB
 
 VERB = "remove"
 # Names of Motor's own deployer that do not begin with the prefix.
@@ -26,7 +27,7 @@ def plan_remove(snapshot: Snapshot, *, claims: bool) -> Plan:
         if kind == "PersistentVolumeClaim" and not claims:
             continue
         propagation = "Foreground" if kind == "InferServiceSet" else "Background"
-        target = workloads if kind in ("Deployment", "InferServiceSet") else others
+        target = workloads if kind in ("Deployment", "InferServiceSet", ASCEND_JOB) else others
         target.append(delete(kind, obj, "the service is removed", propagation))
     steps = [Step("remove workloads", tuple(workloads), until=NO_PODS, always=True)] if workloads or service_pods(snapshot) else []
     if others:
@@ -54,11 +55,14 @@ def belongs(obj: Mapping[str, Any]) -> bool:
         return True
     if obj["kind"] in ("ClusterRole", "ClusterRoleBinding", "PersistentVolumeClaim"):
         return False
+    if obj["kind"] == ASCEND_JOB:
+        return labels.get("app") in JOB_APPS
     return is_deployer_name(name) or (obj["kind"] == "Service" and name in _DEPLOYER_SERVICES)
 
 
 def _belonging(snapshot: Snapshot) -> list[Any]:
-    found = [obj for obj in (*snapshot.deployments, *snapshot.others.values()) if belongs(obj)]
+    rule = [snapshot.rule] if snapshot.rule else []
+    found = [obj for obj in (*snapshot.own_workloads, *snapshot.others.values(), *rule) if belongs(obj)]
     return [*found, snapshot.infer_service_set] if snapshot.infer_service_set else found
 
 

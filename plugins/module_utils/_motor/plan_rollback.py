@@ -15,6 +15,7 @@ from .instances import ENGINE_ROLES, parse_instance_name
 from .plan import Plan, Step, Write, update
 from .record import APPLIED, DEPLOYER, applied_of, standing
 from .state import ServiceState, Snapshot, service_state
+from .workloads import ASCEND_JOB
 
 VERB = "roll_back"
 
@@ -65,7 +66,7 @@ def _goes_back(before: Snapshot, write: Write) -> bool:
         return write.patch
     if write.kind == "ConfigMap":
         return standing(before.config_map) in (APPLIED, DEPLOYER)
-    return write.kind == "Deployment" and parse_instance_name(write.name, before.base_name) is not None and write.verb != "update"
+    return write.kind in ("Deployment", ASCEND_JOB) and parse_instance_name(write.name, before.base_name) is not None and write.verb != "update"
 
 
 def _baseline(before: Snapshot) -> Mapping[str, int] | None:
@@ -86,7 +87,7 @@ def _choice(before: ServiceState, baseline: Mapping[str, int]) -> Choice:
 def _templates(before: Snapshot) -> dict[tuple[str, int], Mapping[str, Any]]:
     """Instances as they were, to be made again."""
     found: dict[tuple[str, int], Mapping[str, Any]] = {}
-    for obj in before.deployments:
+    for obj in before.own_workloads:
         key = parse_instance_name(obj["metadata"]["name"], before.base_name)
         if key:
             found[key] = deployments.clone(obj, before, *key)

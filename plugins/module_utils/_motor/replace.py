@@ -14,15 +14,18 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from . import generation, infer_service_set
+from . import ascend_jobs, generation, infer_service_set
 from . import pods as pod_facts
 from .compare import differences, merged
 from .converge import OTHER_START, Outdated, marked
 from .instances import ENGINE_ROLES, parse_instance_name
+from .job_facts import BACKEND as JOBS
 from .manifests.identity import keep_identity
-from .ownership import CONTROL_APP, CONTROL_ROLES
+from .ownership import CONTROL_APP, CONTROL_ROLES, JOB_APP
 from .plan import ABSENT, GONE, KNOWN, RUNNING, Step, Subject, create, delete, update
+from .rank_tables import rank_table
 from .state import INFER_LABEL, Snapshot, is_deleted
+from .workloads import ASCEND_JOB, pod_count, pod_labels
 
 # A standby pod is never Ready, so a rollout that surges waits for ever: the standby pod gives way first, then the master.
 _STANDBY_STRATEGY = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
@@ -77,7 +80,7 @@ def unfinished_rollouts(snapshot: Snapshot, outdated: Iterable[Outdated]) -> tup
     """Standby pairs that were left between their two halves: the master is the old pod, the new one waits for it to go."""
     left_out = {item.name for item in outdated}
     found = []
-    for live in (*snapshot.deployments, *snapshot.workloads):
+    for live in (*snapshot.own_workloads, *snapshot.workloads):
         if live["metadata"]["name"] in left_out or not _is_standby(live):
             continue
         pods = subject_pods(snapshot, subject(live))
@@ -91,9 +94,9 @@ def unfinished_rollouts(snapshot: Snapshot, outdated: Iterable[Outdated]) -> tup
 
 def subject(workload: Mapping[str, Any]) -> Subject:
     """What has to be Ready of a workload: all its pods, of a standby pair one."""
-    labels = workload["spec"]["selector"]["matchLabels"]
+    labels = pod_labels(workload)
     own = {key: item for key, item in (workload["metadata"].get("labels") or {}).items() if key.startswith(INFER_LABEL + "instanceset-")}
-    pods = int(workload["spec"].get("replicas", 1))
+    pods = pod_count(workload)
     control = _control_role(workload)
     return Subject(control or workload["metadata"]["name"], own or labels, min(pods, 1) if control else pods)
 
@@ -110,13 +113,24 @@ def _swap(snapshot: Snapshot, batch: Sequence[Outdated], value: str) -> list[Ste
     if _in_set(snapshot):
         writes = tuple(delete(item.live["kind"], item.live, _why(item), "Foreground") for item in batch)
         return [Step(f"replace {names}", writes, until=RUNNING, subjects=subjects, always=True)]
-    engines = all(_engine_role(snapshot, item) for item in batch)
-    going = tuple(delete("Deployment", item.live, _why(item), "Background" if engines else "Foreground") for item in batch)
     coming = tuple(create(_successor(snapshot, item, value), _why(item)) for item in batch)
-    return [
-        Step(f"stop {names}", going, until=GONE if engines else ABSENT, always=True),
-        Step(f"start {names} anew", coming, until=RUNNING, subjects=subjects, always=True),
-    ]
+    start = Step(f"start {names} anew", coming, until=RUNNING, subjects=subjects, always=True)
+    if snapshot.backend == JOBS:
+        return [*_stop_jobs(snapshot, batch, names), start]
+    engines = all(_engine_role(snapshot, item) for item in batch)
+    going = tuple(delete(item.live["kind"], item.live, _why(item), "Background" if engines else "Foreground") for item in batch)
+    return [Step(f"stop {names}", going, until=GONE if engines else ABSENT, always=True), start]
+
+
+def _stop_jobs(snapshot: Snapshot, batch: Sequence[Outdated], names: str) -> list[Step]:
+    """A job goes with its rank table, and the name is free when its pods are gone. In the foreground the operator might make them anew."""
+    going = [delete(ASCEND_JOB, item.live, _why(item)) for item in batch]
+    tables = [table for item in batch for table in ascend_jobs.delete_rank_table(snapshot, item.name, _why(item))]
+    old = tuple(Subject(subject(item.live).name, pod_labels(item.live)) for item in batch)
+    steps = [Step(f"stop {names}", (*going, *tables), until=RUNNING, subjects=old, always=True)]
+    roles = [(item, _engine_role(snapshot, item)) for item in batch]
+    new = tuple(create(rank_table(item.wanted or item.live, role), _why(item)) for item, role in roles if role)
+    return [*steps, *([Step(f"rank tables of {names}", new)] if new else [])]
 
 
 def _successor(snapshot: Snapshot, item: Outdated, value: str) -> Mapping[str, Any]:
@@ -156,7 +170,7 @@ def _is_standby(live: Mapping[str, Any]) -> bool:
 def _control_role(workload: Mapping[str, Any]) -> str:
     """`controller` or `coordinator`, else ""."""
     own = (workload["metadata"].get("labels") or {}).get(f"{INFER_LABEL}instanceset-name", "")
-    by_name = {app: role for role, app in CONTROL_APP.items()}
+    by_name = {app: role for apps in (CONTROL_APP, JOB_APP) for role, app in apps.items()}
     return own if own in CONTROL_ROLES else by_name.get(workload["metadata"]["name"], "")
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .instances import parse_instance_name
+from .rank_tables import RANK_TABLE_PREFIX, rank_table_volumes
+from .workloads import ASCEND_JOB
 
 Object = Mapping[str, Any]
 
@@ -26,7 +28,7 @@ _UNORDERED = frozenset({"containers", "initContainers", "env", "ports", "volumeM
 
 
 def by_role(deployments: Iterable[Object], base_name: str) -> dict[str, list[tuple[int, Object]]]:
-    """Deployments that are engine instances and are to stay, by engine role, each with its index, lowest first."""
+    """Workloads that are engine instances and are to stay, by engine role, each with its index, lowest first."""
     found: dict[str, list[tuple[int, Object]]] = defaultdict(list)
     for deployment in deployments:
         parsed = parse_instance_name(deployment["metadata"]["name"], base_name)
@@ -36,7 +38,9 @@ def by_role(deployments: Iterable[Object], base_name: str) -> dict[str, list[tup
 
 
 def is_engine(deployment: Object) -> bool:
-    """Whether the Deployment selects its pods as an engine instance does: by its own name."""
+    """Whether a Deployment selects its pods as an engine instance does: by its own name. AscendJobs find theirs by no choice."""
+    if deployment["kind"] == ASCEND_JOB:
+        return True
     labels = deployment["spec"]["selector"].get("matchLabels") or {}
     return bool(labels.get("app") == deployment["metadata"]["name"])
 
@@ -56,7 +60,7 @@ def _most_frequent(texts: Iterable[str]) -> str:
 
 def cleaned(deployment: Object) -> dict[str, Any]:
     """The Deployment as somebody wrote it, without what the server made of it."""
-    obj: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "Deployment"}
+    obj: dict[str, Any] = {key: deployment[key] for key in ("apiVersion", "kind")}
     obj["metadata"] = {key: copy.deepcopy(value) for key, value in deployment["metadata"].items() if key not in _SERVER_METADATA}
     annotations = {k: v for k, v in (obj["metadata"].pop("annotations", None) or {}).items() if k not in _SERVER_ANNOTATIONS}
     if annotations:
@@ -81,6 +85,8 @@ def specification(deployment: Object, *, pods: bool = True) -> str:
     Needed to compare what one API server stored, which writes quantities and defaults alike.
     """
     spec = _plain(deployment["spec"], "")
+    if deployment["kind"] == ASCEND_JOB:
+        return json.dumps(_unnamed(spec), sort_keys=True)
     if not pods:
         spec.pop("replicas", None)
     metadata = spec["template"].get("metadata", {})
@@ -92,6 +98,14 @@ def specification(deployment: Object, *, pods: bool = True) -> str:
     for container in spec["template"]["spec"].get("containers", ()):
         container["env"] = [item for item in container.get("env", ()) if item.get("name") != _JOB_NAME]
     return json.dumps(spec, sort_keys=True)
+
+
+def _unnamed(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec of an AscendJob without the name of its rank table, all that its siblings do not share."""
+    job = {"kind": ASCEND_JOB, "spec": spec}
+    for volume in rank_table_volumes(job):
+        volume["configMap"]["name"] = RANK_TABLE_PREFIX
+    return spec
 
 
 def _plain(value: Any, key: str) -> Any:

@@ -10,12 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from . import job_facts
 from . import owners as count_owners
 from . import pods as pod_facts
 from .instances import BASE_NAMES, ENGINE_ROLES, INFER_SERVICE_SET_NAME, parse_instance_name
-from .ownership import CONTROL_APP
+from .job_settings import DEFAULTS, JobSettings
+from .ownership import CONFIG_MAP, CONTROL_APP, JOB_APP, JOB_APPS
 from .record import intent_of, standing
+from .rule_reader import DATA_KEY
 from .siblings import is_engine
+from .workloads import ASCEND_JOB, JOB_LABEL
 
 Object = Mapping[str, Any]
 # Nothing says how the service is built: look for both kinds of workloads.
@@ -25,13 +29,22 @@ NAME_PREFIX = "mindie-motor-"
 
 
 @dataclass(frozen=True)
+class Build:
+    """How a service is made: its backend, what the names of its instances begin with, and how AscendJobs are grouped."""
+
+    backend: str
+    base_name: str
+    settings: JobSettings = DEFAULTS
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """Plain objects as the API server holds them, read at one moment. `None` for a kind that the server does not know.
 
     `nodes` has only those that pods which are not Ready run on; the value is None for one that is gone. `revision` is the
     history of the last record, read only when no live instance is left to copy. `workloads` are those
     that the Infer Operator made; they are read only when some may have to be replaced. `jobs` are AscendJobs, `rule` is the
-    ConfigMap with their scaling rule.
+    ConfigMap with their scaling rule. `versions` says as of which resourceVersion kinds were listed.
     """
 
     namespace: str
@@ -45,25 +58,28 @@ class Snapshot:
     infer_service_set: Object | None = None
     instance_sets: tuple[Object, ...] = ()
     others: Mapping[tuple[str, str], Object] = field(default_factory=dict)
-    pods_version: str = ""
-    instance_sets_version: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
     revision: Object | None = None
     workloads: tuple[Object, ...] = ()
     jobs: tuple[Object, ...] = ()
     pod_groups: tuple[Object, ...] = ()
     rule: Object | None = None
+    settings: JobSettings = DEFAULTS
 
     def with_object(self, obj: Object) -> Snapshot:
         """The snapshot after the server has stored `obj`."""
         kind, name = obj["kind"], obj["metadata"]["name"]
-        if kind == "ConfigMap":
+        if kind == "ConfigMap" and name == CONFIG_MAP:
             return replace(self, config_map=obj)
+        if kind == "ConfigMap" and DATA_KEY in (obj.get("data") or {}):
+            return replace(self, rule=obj)
         if kind == "InferServiceSet":
             return replace(self, infer_service_set=obj)
         if kind == "Deployment":
-            kept = tuple(found for found in self.deployments if found["metadata"]["name"] != name)
-            return replace(self, deployments=(*kept, obj))
+            return replace(self, deployments=(*_without(self.deployments, name), obj))
+        if kind == ASCEND_JOB:
+            return replace(self, jobs=(*_without(self.jobs, name), obj))
         return replace(self, others={**self.others, (kind, name): obj})
 
     def without(self, kind: str, name: str) -> Snapshot:
@@ -76,8 +92,43 @@ class Snapshot:
         if kind == "InferServiceSet":
             return replace(self, infer_service_set=None)
         if kind == "Deployment":
-            return replace(self, deployments=tuple(found for found in self.deployments if found["metadata"]["name"] != name))
+            return replace(self, deployments=_without(self.deployments, name))
+        if kind == ASCEND_JOB:
+            return replace(self, jobs=_without(self.jobs, name))
+        if kind == "ConfigMap" and self.rule and self.rule["metadata"]["name"] == name:
+            return replace(self, rule=None)
         return replace(self, others={key: obj for key, obj in self.others.items() if key != (kind, name)})
+
+
+    def watched(self, *, health: bool) -> Mapping[str, tuple[Object, ...]]:
+        """What tells how the service changes, by kind: that its pods go, or (`health`) also whether it comes to run."""
+        found = {"Pod": self.pods}
+        if self.backend == "infer_service_set" and health:
+            found["InstanceSet"] = self.instance_sets
+        if self.backend == job_facts.BACKEND:
+            found["PodGroup"] = self.pod_groups
+            found.update({ASCEND_JOB: self.jobs} if health else {})
+        return found
+
+    def refreshed(self, seen: Mapping[str, tuple[Object, ...]]) -> Snapshot:
+        """With what watches have seen since. Jobs come and go by our own writes, of which a watch may hear late: only their state is taken."""
+        newest = {job["metadata"]["uid"]: job for job in seen.get(ASCEND_JOB, ())}
+        return replace(
+            self,
+            pods=seen.get("Pod", self.pods),
+            instance_sets=seen.get("InstanceSet", self.instance_sets),
+            pod_groups=seen.get("PodGroup", self.pod_groups),
+            jobs=tuple(newest.get(job["metadata"]["uid"], job) for job in self.jobs),
+        )
+
+    @property
+    def own_workloads(self) -> tuple[Object, ...]:
+        """Workloads that we make ourselves, Deployments or AscendJobs: one is one instance, or a control role."""
+        return self.deployments + self.jobs
+
+
+def _without(objects: tuple[Object, ...], name: str) -> tuple[Object, ...]:
+    return tuple(found for found in objects if found["metadata"]["name"] != name)
 
 
 @dataclass(frozen=True)
@@ -157,13 +208,13 @@ class ServiceState:
 
 def service_state(snapshot: Snapshot) -> ServiceState:
     """Derive the state of the service from a snapshot."""
-    make = _from_instance_sets if snapshot.backend == "infer_service_set" else _from_deployments
+    make = _MAKERS.get(snapshot.backend, _from_deployments)
     return ServiceState(
         namespace=snapshot.namespace,
         backend=snapshot.backend,
         standing=standing(snapshot.config_map),
         instances=tuple(sorted(make(snapshot), key=Instance.order)),
-        control=tuple(_control(snapshot, role, app) for role, app in _control_apps(snapshot).items()),
+        control=tuple(_control(snapshot, role, app) for role, app in control_apps(snapshot).items()),
         intent=intent_of(snapshot.lease),
         owners=count_owners.find(_autoscalers(snapshot), infer_roles(snapshot), snapshot.base_name),
     )
@@ -209,6 +260,16 @@ def _from_instance_sets(snapshot: Snapshot) -> Iterable[Instance]:
         yield _instance(snapshot, role, index, name, pods, wanted=wanted_pods.get(role, len(pods)), leaving=(role, index) not in expected)
 
 
+def _from_jobs(snapshot: Snapshot) -> Iterable[Instance]:
+    for fact in job_facts.facts(snapshot.jobs, snapshot.pod_groups, snapshot.pods, snapshot.rule):
+        parsed = parse_instance_name(fact.name, snapshot.base_name)
+        if parsed:
+            yield _instance(snapshot, *parsed, fact.name, list(fact.pods), wanted=fact.wanted, leaving=fact.leaving, verdict=fact.verdict)
+
+
+_MAKERS = {"infer_service_set": _from_instance_sets, job_facts.BACKEND: _from_jobs}
+
+
 def instance_pods(snapshot: Snapshot) -> dict[tuple[str, int], list[Object]]:
     """Pods of the instances of an InferServiceSet, by engine role and index."""
     found: dict[tuple[str, int], list[Object]] = defaultdict(list)
@@ -225,11 +286,21 @@ def _infer_instance(pod: Object) -> tuple[str, int] | None:
     return (role, int(index)) if role in ENGINE_ROLES and index.isdigit() else None
 
 
-def _instance(snapshot: Snapshot, engine_role: str, index: int, name: str, pods: list[Object], *, wanted: int, leaving: bool) -> Instance:
+def _instance(
+    snapshot: Snapshot,
+    engine_role: str,
+    index: int,
+    name: str,
+    pods: list[Object],
+    *,
+    wanted: int,
+    leaving: bool,
+    verdict: tuple[str, str] | None = None,
+) -> Instance:
     staying = [pod for pod in pods if not pod_facts.is_leaving(pod)]
     shown = pods if leaving else staying
     ready = sum(pod_facts.is_ready(pod) for pod in staying)
-    state, reason = ("terminating", f"{len(pods)} pods left") if leaving else _verdict(snapshot, pods, ready, wanted)
+    state, reason = ("terminating", f"{len(pods)} pods left") if leaving else verdict or _verdict(snapshot, pods, ready, wanted)
     return Instance(
         engine_role=engine_role,
         index=index,
@@ -256,8 +327,10 @@ def _verdict(snapshot: Snapshot, pods: list[Object], ready: int, wanted: int) ->
     return "starting", f"{ready} of {wanted} pods ready"
 
 
-def _control_apps(snapshot: Snapshot) -> Mapping[str, str]:
+def control_apps(snapshot: Snapshot) -> Mapping[str, str]:
     """Control roles and the `app` label of their pods; in single_container one pod is everything."""
+    if snapshot.backend == job_facts.BACKEND:
+        return JOB_APP
     single = f"{snapshot.namespace}-single-container"
     names = {deployment["metadata"]["name"] for deployment in snapshot.deployments}
     return {"single_container": single} if single in names else CONTROL_APP
@@ -305,8 +378,8 @@ def infer_roles(snapshot: Snapshot) -> list[Any]:
 
 
 def deleted_workloads(snapshot: Snapshot) -> tuple[Object, ...]:
-    """Deployments, or the InferServiceSet, that are there only until their pods are gone."""
-    found = [*snapshot.deployments, *([snapshot.infer_service_set] if snapshot.infer_service_set else [])]
+    """Our own workloads, or the InferServiceSet, that are there only until their pods are gone."""
+    found = [*snapshot.own_workloads, *([snapshot.infer_service_set] if snapshot.infer_service_set else [])]
     return tuple(obj for obj in found if is_deleted(obj))
 
 
@@ -333,7 +406,12 @@ def instance_of(snapshot: Snapshot, pod: Object) -> tuple[str, int] | None:
     """Engine role and index of the instance that a pod belongs to, or None."""
     if snapshot.backend == "infer_service_set":
         return _infer_instance(pod)
-    return parse_instance_name(_labels(pod).get("app", ""), snapshot.base_name)
+    return parse_instance_name(instance_name_of(snapshot, pod), snapshot.base_name)
+
+
+def instance_name_of(snapshot: Snapshot, pod: Object) -> str:
+    """What the label of a pod says of the workload that it belongs to, "" when it has none."""
+    return _labels(pod).get(JOB_LABEL if snapshot.backend == job_facts.BACKEND else "app", "")
 
 
 def service_pods(snapshot: Snapshot) -> tuple[Object, ...]:
@@ -350,7 +428,8 @@ def is_deployer_name(name: str) -> bool:
 
 def _is_service_pod(pod: Object) -> bool:
     labels = _labels(pod)
-    return f"{INFER_LABEL}inferservice-name" in labels or is_deployer_name(labels.get("app", ""))
+    app = labels.get("app", "")
+    return f"{INFER_LABEL}inferservice-name" in labels or is_deployer_name(app) or (JOB_LABEL in labels and app in JOB_APPS)
 
 
 def _collected(pod: Object) -> bool:

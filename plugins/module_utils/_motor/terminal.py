@@ -13,10 +13,10 @@ from typing import Any
 
 from . import pods as pod_facts
 from .instances import ENGINE_ROLES, parse_instance_name
-from .ownership import CONTROL_APP
 from .plan import Plan
 from .record import APPLIED, DEPLOYER, applied_of, standing
-from .state import Instance, Object, ServiceState, Snapshot, instance_pods, service_state
+from .state import Instance, Object, ServiceState, Snapshot, control_apps, instance_name_of, instance_pods, service_state
+from .workloads import ASCEND_JOB, template_labels
 
 # Kinds of symptoms besides those of pods.
 REFUSED, PROGRESS = "refused", "progress"
@@ -26,6 +26,9 @@ REFUSED_SECONDS = 15.0
 OLD_SECONDS = 330.0
 # Instances that fail alike are told together.
 TOGETHER_SECONDS = 1.0
+
+# What the state of an instance without pods means: its AscendJob has failed, or waits for NPUs.
+_WITHOUT_PODS = {"failed": pod_facts.FAILED, "pending": pod_facts.UNSCHEDULABLE}
 
 Key = tuple[str, str]
 
@@ -63,7 +66,7 @@ def symptoms(snapshot: Snapshot, workloads: Workloads) -> tuple[Symptom, ...]:
     state = service_state(snapshot)
     by_instance = _pods_by_instance(snapshot)
     found = [_of_instance(instance, by_instance.get(instance.name, []), workloads) for instance in _not_running(state)]
-    apps = {role.name: CONTROL_APP.get(role.name, f"{snapshot.namespace}-single-container") for role in state.control}
+    apps = control_apps(snapshot)
     for role in state.control:
         if not role.pods_ready:
             pods = [pod for pod in snapshot.pods if _app(pod) == apps[role.name] and not pod_facts.is_leaving(pod)]
@@ -91,7 +94,7 @@ def scope(before: Snapshot, plan: Plan) -> Scope:
     not ended. Control roles count when this run makes them, or when the service was never reached in full.
     """
     state, as_recorded = service_state(before), standing(before.config_map) in (APPLIED, DEPLOYER)
-    touched = {write.name for step in plan.steps for write in step.writes if write.kind in ("Deployment", "StatefulSet")}
+    touched = {write.name for step in plan.steps for write in step.writes if write.kind in ("Deployment", "StatefulSet", ASCEND_JOB)}
     touched.update(subject.name for step in plan.steps for subject in step.subjects)
     born = _births(before)
     kept: set[str] = set()
@@ -135,13 +138,15 @@ def _pods_by_instance(snapshot: Snapshot) -> dict[str, list[Object]]:
         found.update({item.name: by_key.get((item.engine_role, item.index), []) for item in state.instances})
     else:
         for pod in snapshot.pods:
-            found[_app(pod)].append(pod)
+            found[instance_name_of(snapshot, pod)].append(pod)
     return {name: [pod for pod in pods if not pod_facts.is_leaving(pod)] for name, pods in found.items()}
 
 
 def _of_instance(instance: Instance, pods: list[Object], workloads: Workloads) -> Symptom | None:
-    """An instance runs only when all its pods do, so one that cannot is enough."""
+    """An instance runs only when all its pods do, so one that cannot is enough. An AscendJob that has failed never comes back."""
     name = instance.name
+    if not pods and instance.state in _WITHOUT_PODS:
+        return Symptom(name, instance.engine_role, instance.index, _WITHOUT_PODS[instance.state], instance.reason)
     for pod in pods:
         trouble = pod_facts.trouble(pod)
         if trouble and trouble.lasting:
@@ -156,8 +161,7 @@ def _of_control(name: str, app: str, pods: list[Object], workloads: Workloads) -
     lasting = [trouble for trouble in troubles if trouble and trouble.lasting]
     if lasting and len(lasting) == len(pods):
         return Symptom(name, name, None, lasting[0].lasting, lasting[0].reason)
-    templates = ((item, item["spec"]["template"]["metadata"].get("labels") or {}) for item in workloads.objects)
-    workload = next((item for item, labels in templates if labels.get("app") == app), None)
+    workload = next((item for item in workloads.objects if template_labels(item).get("app") == app), None)
     return _of_workload(workload, pods, 1, workloads.events, (name, name, None))
 
 
@@ -200,7 +204,7 @@ def _births(snapshot: Snapshot) -> dict[str, str]:
     if snapshot.backend == "infer_service_set":
         pods = {name: [_created(pod) for pod in found] for name, found in _pods_by_instance(snapshot).items()}
         return {name: min(times) for name, times in pods.items() if times}
-    return {item["metadata"]["name"]: _created(item) for item in snapshot.deployments}
+    return {item["metadata"]["name"]: _created(item) for item in snapshot.own_workloads}
 
 
 def _makes_control(before: Snapshot, plan: Plan) -> bool:
@@ -209,7 +213,7 @@ def _makes_control(before: Snapshot, plan: Plan) -> bool:
         for write in step.writes:
             if write.kind == "InferServiceSet" and write.verb == "create":
                 return True
-            if write.kind == "Deployment" and write.verb != "delete" and not parse_instance_name(write.name, before.base_name):
+            if write.kind in ("Deployment", ASCEND_JOB) and write.verb != "delete" and not parse_instance_name(write.name, before.base_name):
                 return True
     return False
 

@@ -86,7 +86,7 @@ def parse(document: Document) -> UserConfig:
         document=document,
         namespace=document.value((*DEPLOY, "job_id")),
         deploy_mode=mode,
-        backend="infer_service_set" if mode == "infer_service_set" else "deployments",
+        backend=mode if mode in ("infer_service_set", "ascend_jobs") else "deployments",
         hybrid="union" in counts,
         counts=counts,
         pods_per_instance={role: document.value((*DEPLOY, POD_KEYS[role])) for role in counts},
@@ -94,7 +94,7 @@ def parse(document: Document) -> UserConfig:
         engine_type=engine_type,
         base_name=base_name(engine_type),
         hardware_type=hardware_type,
-        image=document.value((*DEPLOY, "image_name")),
+        image=document.value((*DEPLOY, "image_name")) or "",
         weight_mount_path=document.value((*DEPLOY, "weight_mount_path")),
     )
 

@@ -1,0 +1,135 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What AscendJobs, their PodGroups and pods say of instances, and why a job has no pods.
+
+Only the phase of the PodGroup and the readiness of pods tell the truth. Of the conditions of a job one counts: a true `Failed` is for
+good. The others, like those of PodGroups, keep the past (ground facts of the Ascend Operator).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .rule_reader import Reading, RuleError, read_data
+from .scaling_rule import decide
+from .workloads import ASCEND_JOB, JOB_LABEL, pod_count
+
+Object = Mapping[str, Any]
+
+BACKEND = "ascend_jobs"
+RULE_LABEL = "mind-cluster/scaling-rule"
+GROUP_LABEL = "mind-cluster/group-name"
+TASK_LABEL = "jobID"
+RUNNING, PENDING = "Running", "Pending"
+
+
+@dataclass(frozen=True)
+class JobFact:
+    """One AscendJob, or what is left of one that is gone (`leaving`). `wanted` pods; `verdict` (state, reason) where pods do not tell."""
+
+    name: str
+    pods: tuple[Object, ...]
+    wanted: int
+    leaving: bool
+    verdict: tuple[str, str] | None = None
+
+
+def facts(jobs: Sequence[Object], pod_groups: Sequence[Object], pods: Sequence[Object], rule: Object | None) -> Iterator[JobFact]:
+    """The jobs, then the names of gone jobs whose pods or PodGroups are still there: a name is free only without all of them."""
+    by_name: dict[str, list[Object]] = defaultdict(list)
+    for pod in pods:
+        name = _labels(pod).get(JOB_LABEL)
+        if name:
+            by_name[name].append(pod)
+    groups = {_owner_uid(group): group for group in pod_groups}
+    for job in jobs:
+        name, uid = job["metadata"]["name"], job["metadata"].get("uid", "")
+        own = by_name.pop(name, [])
+        leaving = bool(job["metadata"].get("deletionTimestamp"))
+        verdict = None if leaving else _verdict(job, groups.get(uid), own, pod_groups, rule)
+        groups.pop(uid, None)
+        yield JobFact(name, tuple(own), pod_count(job), leaving, verdict)
+    left = {name: (*found,) for name, found in by_name.items()}
+    for group in groups.values():
+        left.setdefault(_owner_name(group), ())
+    for name, found in left.items():
+        if name:
+            yield JobFact(name, found, len(found), leaving=True)
+
+
+def failed_for_good(job: Object) -> str:
+    """Why the operator has given the job up, or "". It never comes back: delete it and create it again."""
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "Failed" and condition.get("status") == "True":
+            return str(condition.get("message") or condition.get("reason") or "Failed")
+    return ""
+
+
+def running(pod_groups: Sequence[Object], rule: str, task: str) -> dict[str, int]:
+    """PodGroups in phase `Running` by group, as the operator counts them for the jobs of one rule and task."""
+    found = (group for group in pod_groups if _labels(group).get(RULE_LABEL) == rule and _labels(group).get(TASK_LABEL) == task)
+    return Counter(_labels(group).get(GROUP_LABEL, "") for group in found if phase(group) == RUNNING)
+
+
+def phase(pod_group: Object | None) -> str:
+    """The phase of a PodGroup, "" when it has none yet or is not there."""
+    return str(((pod_group or {}).get("status") or {}).get("phase") or "")
+
+
+def held(job: Object, pod_groups: Sequence[Object], rule: Object | None) -> str:
+    """Why the operator lets this job make no pods now, or "" when it may."""
+    labels = _labels(job)
+    name = labels.get(RULE_LABEL)
+    if name is None:
+        return ""
+    namespace = job["metadata"].get("namespace", "")
+    if rule is None:
+        return f"its scaling rule, ConfigMap {namespace}/{name}, does not exist"
+    reading = _read(rule, f"ConfigMap {namespace}/{name}")
+    if isinstance(reading, RuleError):
+        return f"the scaling rule cannot be read: {reading.message}"
+    decision = decide(reading.tiers, running(pod_groups, name, labels.get(TASK_LABEL, "")), labels.get(GROUP_LABEL, ""))
+    return "" if decision.create else decision.why
+
+
+def _verdict(job: Object, own: Object | None, pods: list[Object], pod_groups: Sequence[Object], rule: Object | None) -> tuple[str, str] | None:
+    over = failed_for_good(job)
+    if over:
+        return "failed", f"AscendJob {job['metadata']['name']} has failed for good: {over}"
+    if pods:
+        return None
+    now = phase(own)
+    if now in ("", PENDING):
+        short = "its PodGroup is Pending: not enough NPUs are free" if now else "Volcano has not looked at its PodGroup yet"
+        return ("pending", short) if now else ("starting", short)
+    why = held(job, pod_groups, rule)
+    return ("held", why) if why else ("starting", "its pods are about to be created")
+
+
+def _read(rule: Object, source: str) -> Reading | RuleError:
+    try:
+        return read_data(rule.get("data") or {}, source=source)
+    except RuleError as error:
+        return error
+
+
+def _owner(pod_group: Object) -> Object:
+    owners = pod_group["metadata"].get("ownerReferences") or ()
+    found: Object = next((owner for owner in owners if owner.get("kind") == ASCEND_JOB), {})
+    return found
+
+
+def _owner_uid(pod_group: Object) -> str:
+    return str(_owner(pod_group).get("uid") or pod_group["metadata"]["name"])
+
+
+def _owner_name(pod_group: Object) -> str:
+    return str(_owner(pod_group).get("name") or "")
+
+
+def _labels(obj: Object) -> Mapping[str, str]:
+    return obj["metadata"].get("labels") or {}
