@@ -48,6 +48,21 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def job_cluster() -> Iterator[Cluster]:
+    """A control plane with A2 nodes and the stand-ins for the Ascend Operator and for gang scheduling, whose sessions are short."""
+    with Cluster(a2_nodes=8, a3_nodes=4, cpu_nodes=1, ascend_operator=True, sessions=0.2) as running:
+        yield running
+
+
+@pytest.fixture
+def job_namespace(job_cluster: Cluster) -> Iterator[str]:
+    """A namespace of its own in the cluster of AscendJobs, deleted without waiting."""
+    name = job_cluster.create_namespace(f"mindie-jobs-{next(_NUMBERS)}")
+    yield name
+    job_cluster.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
 @pytest.fixture
 def namespace(cluster: Cluster) -> Iterator[str]:
     """A namespace of its own, deleted without waiting."""

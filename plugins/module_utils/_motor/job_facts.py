@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .pods import is_leaving, is_ready
 from .rule_reader import Reading, RuleError, read_data
 from .scaling_rule import decide
 from .workloads import ASCEND_JOB, JOB_LABEL, pod_count
@@ -100,9 +101,11 @@ def _verdict(job: Object, own: Object | None, pods: list[Object], pod_groups: Se
     over = failed_for_good(job)
     if over:
         return "failed", f"AscendJob {job['metadata']['name']} has failed for good: {over}"
-    if pods:
-        return None
     now = phase(own)
+    if pods:
+        # The rule counts an instance only then, so others may still be held for its sake.
+        uncounted = own is not None and now != RUNNING and all(is_ready(pod) and not is_leaving(pod) for pod in pods)
+        return ("starting", f"its pods are ready, its PodGroup is {now or 'new'}") if uncounted and len(pods) >= pod_count(job) else None
     if now in ("", PENDING):
         short = "its PodGroup is Pending: not enough NPUs are free" if now else "Volcano has not looked at its PodGroup yet"
         return ("pending", short) if now else ("starting", short)

@@ -121,7 +121,7 @@ def _instance_steps(
     writes = [write for step in steps for write in step.writes]
     gone = {removal.name for write in writes for removal in write.removed}
     staying = [item for item in outdated if item.name not in gone]
-    created = [replace.subject(write.body) for write in writes if write.verb == "create"]
+    created = [replace.subject(write.body) for write in writes if write.verb == "create" and write.kind in WORKLOADS]
     steps.extend(
         replace.steps(snapshot, staying, [*created, *_starting(snapshot, found, {*gone, *(item.name for item in staying)})], value)
     )

@@ -84,7 +84,7 @@ class Snapshot:
 
     def without(self, kind: str, name: str) -> Snapshot:
         """The snapshot after the server has deleted an object."""
-        if kind == "ConfigMap":
+        if kind == "ConfigMap" and name == CONFIG_MAP:
             return replace(self, config_map=None)
         kept = tuple(found for found in self.workloads if (found["kind"], found["metadata"]["name"]) != (kind, name))
         if len(kept) < len(self.workloads):
@@ -98,7 +98,6 @@ class Snapshot:
         if kind == "ConfigMap" and self.rule and self.rule["metadata"]["name"] == name:
             return replace(self, rule=None)
         return replace(self, others={key: obj for key, obj in self.others.items() if key != (kind, name)})
-
 
     def watched(self, *, health: bool) -> Mapping[str, tuple[Object, ...]]:
         """What tells how the service changes, by kind: that its pods go, or (`health`) also whether it comes to run."""
