@@ -15,6 +15,7 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.cluster.fault_proxy import FaultProxy
+from tests.functional.rules import Rules
 from tests.support.modules import run_module
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -112,3 +113,9 @@ def on_deployments(cluster: Cluster, proxy: FaultProxy, namespace: str) -> Drive
 def on_set(cluster: Cluster, proxy: FaultProxy, namespace: str) -> Driver:
     """A driver for the backend `infer_service_set` alone."""
     return Driver(cluster, proxy, namespace, "infer_service_set")
+
+
+@pytest.fixture
+def rules(cluster: Cluster, proxy: FaultProxy, namespace: str) -> Rules:
+    """The scaling rule of a namespace of its own."""
+    return Rules(cluster, proxy, namespace)

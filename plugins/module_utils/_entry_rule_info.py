@@ -1,0 +1,150 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Shows a scaling rule: the live one of a namespace, or a given one for which no connection is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import _entry_rule
+from ._entry_rule import Checked
+from ._motor import capacity_model, rule_report, rule_synthesis
+from ._motor.capacity_model import Instance, Server, Shape
+from ._motor.errors import InputError
+from ._motor.findings import Finding, by_severity
+from ._motor.rule_live import LiveTask, lint_live
+from ._motor.rule_reader import Reading
+
+WAYS = _entry_rule.WAYS
+SPEC: dict[str, Any] = {
+    "namespace": {"type": "str"},
+    **_entry_rule.RULE_SPEC,
+    "inventory": {
+        "type": "dict",
+        "options": {
+            "servers": {"type": "raw", "required": True},
+            "hardware": {"type": "str", "choices": list(rule_synthesis.NPUS_PER_SERVER)},
+            "npus_per_server": {"type": "raw"},
+        },
+    },
+    "shapes": {
+        "type": "list",
+        "elements": "dict",
+        "options": {
+            "group": {"type": "str", "required": True},
+            "pods": {"type": "int", "required": True},
+            "npus_per_pod": {"type": "int", "required": True},
+            "sp_block": {"type": "int", "default": 0},
+        },
+    },
+    "running": {"type": "dict"},
+    "simulate": {"type": "dict", "options": {"failures": {"type": "int", "default": 1}}},
+    "html": {"type": "bool", "default": False},
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What there is to show of a rule. `running` goes by task and group, `instances` is None when nothing is said of them."""
+
+    facts: Mapping[str, Any]
+    reading: Reading | None
+    findings: Sequence[Finding]
+    running: Mapping[str, Mapping[str, int]]
+    jobs: Sequence[Mapping[str, Any]]
+    servers: tuple[Server, ...]
+    shapes: Mapping[str, Shape]
+    instances: tuple[Instance, ...] | None
+    requests: int = 0
+
+
+def show(module: Any) -> dict[str, Any]:
+    """Read, check, decide, simulate, report."""
+    params = module.params
+    if params["html"] and params["simulate"] is None:
+        raise InputError.at("the page shows a simulation: give simulate, too", source="html")
+    checked = _entry_rule.checked_rule(module)
+    if params["namespace"]:
+        if params["running"] is not None:
+            raise InputError.at("what runs in a namespace is read from it: leave running out", source="running")
+        from . import _entry_rule_live  # only now a cluster is needed, and the library kubernetes with it
+
+        picture = _entry_rule_live.picture(module, checked)
+    elif checked is None:
+        raise InputError.at("give the namespace of a live rule, or a rule (rule, rule_file or synthesize)", source="namespace")
+    else:
+        picture = offline(params, checked)
+    return _result(params, picture)
+
+
+def offline(params: Mapping[str, Any], checked: Checked) -> Picture:
+    """A given rule, and what the options say of servers and counts."""
+    servers, counts = given_servers(params["inventory"]), given_counts(params["running"] or {})
+    if servers is None:
+        servers = checked.wish.inventory() if checked.wish else ()
+    live = LiveTask(namespace="", rule_name=params["name"], jobs=(), pod_groups=())
+    beside = lint_live(checked.reading, live) if checked.reading else ()
+    return Picture(
+        facts=rule_report.rule_facts("", params["name"], checked.reading, present=True),
+        reading=checked.reading,
+        findings=by_severity((*checked.findings, *beside)),
+        running={"": counts},
+        jobs=rule_report.group_answers(checked.reading, counts),
+        servers=servers,
+        shapes={shape.group: shape for shape in checked.wish.shapes(checked.wish.instances)} if checked.wish else {},
+        instances=None,
+    )
+
+
+def given_servers(inventory: Mapping[str, Any] | None) -> tuple[Server, ...] | None:
+    """The servers of the option `inventory`, None when it is not given. Raises InputError."""
+    if inventory is None:
+        return None
+    found = inventory["servers"]
+    if not isinstance(found, list):
+        number = rule_synthesis.number(found, "inventory", "servers", rule_synthesis.MAX_SERVERS)
+        npus = rule_synthesis.npus_per_server(inventory, "inventory")
+        return tuple(Server(f"server-{index}", npus) for index in range(number))
+    named = [item for item in found if isinstance(item, Mapping)]
+    usual = {} if all("npus" in item for item in named) else {"npus": rule_synthesis.npus_per_server(inventory, "inventory")}
+    data = {"servers": [{**usual, **item} if isinstance(item, Mapping) else item for item in found]}
+    return capacity_model.from_inventory(data, source="inventory").servers
+
+
+def given_counts(running: Mapping[str, Any]) -> dict[str, int]:
+    """The counts of the option `running`. Raises InputError."""
+    return {
+        str(group): rule_synthesis.number(count, "running", str(group), rule_synthesis.MAX_INSTANCES, least=0)
+        for group, count in running.items()
+    }
+
+
+def _result(params: Mapping[str, Any], picture: Picture) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "changed": False,
+        "rule": dict(picture.facts),
+        "findings": [finding.to_dict() for finding in picture.findings],
+        "tasks": rule_report.tasks(picture.reading, picture.running),
+        "jobs": [dict(job) for job in picture.jobs],
+        "requests": picture.requests,
+    }
+    return result
+
+
+def all_shapes(picture: Picture, given: Iterable[Mapping[str, Any]]) -> tuple[Shape, ...]:
+    """The shape of every group of the full size, with its number of instances there: as given, else as known, else whole servers."""
+    tier = picture.reading.tiers[0] if picture.reading and picture.reading.tiers else {}
+    told = {item["group"]: Shape(item["group"], 0, item["pods"], item["npus_per_pod"], item["sp_block"]) for item in given}
+    unknown = sorted(set(told) - set(tier))
+    if unknown:
+        raise InputError.at(f"the rule has no group {unknown[0]}", source="shapes", path="shapes")
+    most = max((server.npus for server in picture.servers), default=0)
+    found = []
+    for group, size in tier.items():
+        known = told.get(group) or picture.shapes.get(group) or Shape(group, 0, max(1, size.servers), most)
+        found.append(Shape(group, max(0, size.number), known.pods, known.npus_per_pod, known.sp_block))
+    capacity_model.checked_shapes(found, source="shapes")
+    return tuple(found)

@@ -1,0 +1,128 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is told of a scaling rule: its tiers, which of them counts now, and for each job whether it may create pods, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from . import job_facts, scaling_rule
+from .job_facts import GROUP_LABEL, RULE_LABEL, TASK_LABEL
+from .plan_rule import meaning, strict_text
+from .rule_reader import Reading
+from .state import Object, Snapshot, is_deleted
+from .workloads import JOB_LABEL, pod_count
+
+_HOLDS = "the operator refuses the rule, so that it holds every job"
+
+
+def rule_facts(namespace: str, name: str, reading: Reading | None, *, present: bool | None = None) -> dict[str, Any]:
+    """The rule as plain data; without a reading there is none, or (`present`) one that the operator refuses."""
+    return {
+        "namespace": namespace,
+        "name": name,
+        "present": reading is not None if present is None else present,
+        "text": strict_text(reading) if reading else "",
+        "groups": list(dict.fromkeys(meaning(reading)[1])) if reading else [],
+        "tiers": [{group: dict(size.__dict__) for group, size in tier.items()} for tier in reading.tiers] if reading else [],
+    }
+
+
+def tasks(reading: Reading | None, running: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
+    """For each inference task (by jobID) what runs, and the tier that counts now."""
+    return [
+        {"job_id": task, "running": dict(counts), "tier": scaling_rule.pick(reading.tiers, counts) if reading else None}
+        for task, counts in sorted(running.items())
+    ]
+
+
+def running(snapshot: Snapshot, name: str) -> dict[str, dict[str, int]]:
+    """Running instances by task and group, as the operator counts them. A task without any is there, too."""
+    objects = (*snapshot.jobs, *snapshot.pod_groups)
+    found = {_labels(obj).get(TASK_LABEL, "") for obj in objects if _labels(obj).get(RULE_LABEL) == name}
+    return {task: dict(job_facts.running(snapshot.pod_groups, name, task)) for task in found}
+
+
+def group_answers(reading: Reading | None, counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Whether one more job of each group might create its pods, where nothing but counts are known."""
+    groups = dict.fromkeys((*(meaning(reading)[1] if reading else ()), *counts))
+    return [{"name": "", "group": group, "job_id": "", **_decided(reading, counts, group)} for group in groups]
+
+
+def job_answers(snapshot: Snapshot, name: str, reading: Reading | None) -> list[dict[str, Any]]:
+    """Whether each job that names the rule may create pods now."""
+    counts = running(snapshot, name)
+    jobs = sorted((job for job in snapshot.jobs if _labels(job).get(RULE_LABEL) == name), key=lambda job: str(job["metadata"]["name"]))
+    return [
+        {
+            "name": job["metadata"]["name"],
+            "group": _labels(job).get(GROUP_LABEL, ""),
+            "job_id": _labels(job).get(TASK_LABEL, ""),
+            **(
+                _beside_the_rule(snapshot, job)
+                or _decided(reading, counts[_labels(job).get(TASK_LABEL, "")], _labels(job).get(GROUP_LABEL, ""))
+            ),
+        }
+        for job in jobs
+    ]
+
+
+def _beside_the_rule(snapshot: Snapshot, job: Object) -> dict[str, Any] | None:
+    """What keeps a job from creating pods before the operator asks the rule, in the order in which it looks; None when it asks."""
+    why = _not_asked(snapshot, job)
+    return {"may_create": False, "crashes": False, "why": why} if why else None
+
+
+def _not_asked(snapshot: Snapshot, job: Object) -> str:
+    labels, name = _labels(job), job["metadata"]["name"]
+    if is_deleted(job):
+        return "it is being deleted"
+    missing = [key for key in (GROUP_LABEL, TASK_LABEL) if key not in labels]
+    if missing:
+        return f"it has no label {' and no label '.join(missing)}: the operator gives it up for good"
+    over = job_facts.failed_for_good(job)
+    if over:
+        return f"the operator has given it up for good ({over}): delete it and create it again"
+    pods = sum(_labels(pod).get(JOB_LABEL) == name for pod in snapshot.pods)
+    if pods >= pod_count(job):
+        return f"it has all its {pods} pods and needs no more"
+    own = pod_group_of(snapshot.pod_groups, job)
+    if job_facts.phase(own) == job_facts.PENDING:
+        return "its PodGroup is Pending, as not enough NPUs are free: the operator does not even ask the rule"
+    if not job_facts.phase(own):
+        return "Volcano has not looked at its PodGroup yet: the operator does not even ask the rule"
+    nameless = [
+        group["metadata"]["name"] for group in snapshot.pod_groups if _same_task(group, labels) and GROUP_LABEL not in _labels(group)
+    ]
+    if nameless:
+        return f"PodGroup {nameless[0]} has no label {GROUP_LABEL}, so that the operator cannot count and holds every job of the task"
+    return ""
+
+
+def pod_group_of(pod_groups: Iterable[Object], job: Object) -> Object | None:
+    """The PodGroup of a job, or None."""
+    uid, name = job["metadata"].get("uid", ""), f"{job['metadata']['name']}-{job['metadata'].get('uid', '')}"
+    owned = (
+        group
+        for group in pod_groups
+        if group["metadata"]["name"] == name or any(owner.get("uid") == uid for owner in group["metadata"].get("ownerReferences") or ())
+    )
+    return next(owned, None)
+
+
+def _same_task(pod_group: Object, labels: Mapping[str, str]) -> bool:
+    found = _labels(pod_group)
+    return all(found.get(key) == labels.get(key) for key in (RULE_LABEL, TASK_LABEL))
+
+
+def _decided(reading: Reading | None, counts: Mapping[str, int], group: str) -> dict[str, Any]:
+    if reading is None:
+        return {"may_create": False, "crashes": False, "why": _HOLDS}
+    decision = scaling_rule.decide(reading.tiers, counts, group)
+    return {"may_create": decision.create, "crashes": decision.crashes, "why": decision.why}
+
+
+def _labels(obj: Object) -> Mapping[str, str]:
+    return obj["metadata"].get("labels") or {}
