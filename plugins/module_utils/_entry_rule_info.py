@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import _entry_rule
 from ._entry_rule import Checked
-from ._motor import capacity_model, rule_report, rule_synthesis
-from ._motor.capacity_model import Instance, Server, Shape
+from ._motor import capacity, capacity_model, rule_report, rule_synthesis
+from ._motor.capacity import Instance, Server, Shape, Simulation
 from ._motor.errors import InputError
 from ._motor.findings import Finding, by_severity
 from ._motor.rule_live import LiveTask, lint_live
@@ -70,6 +70,7 @@ def show(module: Any) -> dict[str, Any]:
     if params["namespace"]:
         if params["running"] is not None:
             raise InputError.at("what runs in a namespace is read from it: leave running out", source="running")
+        module.requires("kubernetes")
         from . import _entry_rule_live  # only now a cluster is needed, and the library kubernetes with it
 
         picture = _entry_rule_live.picture(module, checked)
@@ -111,7 +112,7 @@ def given_servers(inventory: Mapping[str, Any] | None) -> tuple[Server, ...] | N
     named = [item for item in found if isinstance(item, Mapping)]
     usual = {} if all("npus" in item for item in named) else {"npus": rule_synthesis.npus_per_server(inventory, "inventory")}
     data = {"servers": [{**usual, **item} if isinstance(item, Mapping) else item for item in found]}
-    return capacity_model.from_inventory(data, source="inventory").servers
+    return capacity.from_inventory(data, source="inventory").servers
 
 
 def given_counts(running: Mapping[str, Any]) -> dict[str, int]:
@@ -131,7 +132,42 @@ def _result(params: Mapping[str, Any], picture: Picture) -> dict[str, Any]:
         "jobs": [dict(job) for job in picture.jobs],
         "requests": picture.requests,
     }
+    if params["simulate"] is not None:
+        simulation = simulated(picture, params["simulate"].get("failures", 1), params["shapes"] or ())
+        result["simulation"] = simulation.to_dict()
     return result
+
+
+def simulated(picture: Picture, failures: int, shapes: Iterable[Mapping[str, Any]]) -> Simulation:
+    """What every failure of so many servers leads to. Raises InputError when there is no rule to go by, or no servers."""
+    if picture.reading is None:
+        raise InputError.at(
+            "there is no rule that the operator accepts, so there is nothing to simulate (see the findings)", source="simulate"
+        )
+    if not picture.servers:
+        raise InputError.at("no server with NPUs is known: give inventory", source="simulate", path="inventory")
+    found = all_shapes(picture, shapes)
+    running = _running(picture, found)
+    return capacity.simulate(picture.servers, found, picture.reading.tiers, failures, running=running)
+
+
+def _running(picture: Picture, shapes: Sequence[Shape]) -> tuple[Instance, ...] | None:
+    """What runs, as far as it is the rule's business; None when nothing is said of it."""
+    if picture.instances is None:
+        return _laid_out(picture, shapes) if picture.running[""] else None
+    groups = {shape.group for shape in shapes}
+    return tuple(instance for instance in picture.instances if instance.group in groups)
+
+
+def _laid_out(picture: Picture, shapes: Iterable[Shape]) -> tuple[Instance, ...]:
+    """Instances for the counts that were given, put on servers."""
+    counts = picture.running[""]
+    placed = capacity.place(picture.servers, [replace(shape, count=counts.get(shape.group, 0)) for shape in shapes])
+    missing = [group for group, left in placed.left.items() if left]
+    if missing:
+        wrong = f"{counts[missing[0]]} instances of {missing[0]} cannot run on these servers: there is room for {counts[missing[0]] - placed.left[missing[0]]}"
+        raise InputError.at(wrong, source="running", path=f"running.{missing[0]}")
+    return placed.instances
 
 
 def all_shapes(picture: Picture, given: Iterable[Mapping[str, Any]]) -> tuple[Shape, ...]:
@@ -140,11 +176,11 @@ def all_shapes(picture: Picture, given: Iterable[Mapping[str, Any]]) -> tuple[Sh
     told = {item["group"]: Shape(item["group"], 0, item["pods"], item["npus_per_pod"], item["sp_block"]) for item in given}
     unknown = sorted(set(told) - set(tier))
     if unknown:
-        raise InputError.at(f"the rule has no group {unknown[0]}", source="shapes", path="shapes")
+        raise InputError.at(f"the rule has no group {unknown[0]}", source="shapes")
     most = max((server.npus for server in picture.servers), default=0)
     found = []
     for group, size in tier.items():
         known = told.get(group) or picture.shapes.get(group) or Shape(group, 0, max(1, size.servers), most)
-        found.append(Shape(group, max(0, size.number), known.pods, known.npus_per_pod, known.sp_block))
+        found.append(replace(known, group=group, count=max(0, size.number)))
     capacity_model.checked_shapes(found, source="shapes")
     return tuple(found)

@@ -16,7 +16,7 @@ from ansible.module_utils.common import warnings as module_warnings
 from ansible.module_utils.testing import patch_module_args
 
 
-def run_module(name: str, *, check_mode: bool = False, diff: bool = False, **options: Any) -> dict[str, Any]:
+def run_module(name: str, /, *, check_mode: bool = False, diff: bool = False, **options: Any) -> dict[str, Any]:
     """Call the module and return its result, with `failed` when it failed. An option that is None is left out.
 
     `warnings` has texts, as Ansible shows them, of this call alone: within one process they would add up.

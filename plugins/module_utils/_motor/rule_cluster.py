@@ -11,7 +11,7 @@ from typing import Any
 
 from . import job_settings
 from . import pods as pod_facts
-from .capacity_model import Instance, Server, Shape
+from .capacity import Instance, Server, Shape
 from .findings import Finding
 from .guard import open_intent
 from .job_facts import GROUP_LABEL, RULE_LABEL, phase

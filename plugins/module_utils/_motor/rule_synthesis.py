@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from .capacity_model import Server, Shape
-from .capacity_room import Grid, Regions, Room
+from .capacity import Server, Shape, place
 from .errors import InputError
 from .job_settings import DEFAULT_GROUPS
 from .rule_reader import Size, Sizes
@@ -82,8 +81,11 @@ def given(options: Mapping[str, Any]) -> Wish:
 def synthesise(wish: Wish) -> tuple[Sizes, ...]:
     """The tiers. Raises InputError when the full size does not fit on the servers, which says what does."""
     counts = tuple(wish.steps or _steps(wish))
-    _require_room(wish, counts)
-    return tuple({wish.groups[role]: Size(tier[role], wish.pods_per_instance[role]) for role in ENGINE_ROLES} for tier in counts)
+    tiers = tuple({wish.groups[role]: Size(tier[role], wish.pods_per_instance[role]) for role in ENGINE_ROLES} for tier in counts)
+    fits = next((index for index, tier in enumerate(counts) if _fits(wish, tier, tiers[index:])), None)
+    if fits != 0:
+        raise _no_room(wish, counts[0], None if fits is None else counts[fits])
+    return tiers
 
 
 def _steps(wish: Wish) -> Iterator[Counts]:
@@ -103,10 +105,12 @@ def _gives_way(wish: Wish, counts: Counts) -> str:
     return max(able, key=lambda role: counts[role] * wish.instances[other[role]])
 
 
-def _require_room(wish: Wish, tiers: Sequence[Counts]) -> None:
-    if _fits(wish, tiers[0]):
-        return
-    rest = next((tier for tier in tiers[1:] if _fits(wish, tier)), None)
+def _fits(wish: Wish, counts: Counts, tiers: Sequence[Sizes]) -> bool:
+    """Whether a service under a rule of these tiers grows up to these counts."""
+    return not any(place(wish.inventory(), wish.shapes(counts), tiers).left.values())
+
+
+def _no_room(wish: Wish, full: Counts, rest: Counts | None) -> InputError:
     if rest:
         fits = f"What fits of the tiers is {_said(rest)}: synthesize with these instances, or give more servers."
     else:
@@ -114,14 +118,8 @@ def _require_room(wish: Wish, tiers: Sequence[Counts]) -> None:
     sizes = ", ".join(
         f"{wish.pods_per_instance[role]} pods of {wish.npus_per_pod[role]} NPUs for each {role} instance" for role in ENGINE_ROLES
     )
-    wrong = f"{_said(tiers[0])} do not fit on {wish.servers} servers of {wish.npus_per_server} NPUs ({sizes}). {fits}"
-    raise InputError.at(wrong, source=SOURCE, path=f"{SOURCE}.servers")
-
-
-def _fits(wish: Wish, counts: Counts) -> bool:
-    servers, shapes = wish.inventory(), sorted(wish.shapes(counts), key=lambda shape: -shape.npus_per_pod)
-    room = Room.of(Grid.of(shapes, wish.npus_per_server), Regions(servers, shapes), [server.npus for server in servers])
-    return all(room.take(shape) is not None for shape in shapes for dummy in range(shape.count))
+    wrong = f"{_said(full)} do not fit on {wish.servers} servers of {wish.npus_per_server} NPUs ({sizes}). {fits}"
+    return InputError.at(wrong, source=SOURCE, path=f"{SOURCE}.servers")
 
 
 def _said(counts: Counts) -> str:

@@ -1,0 +1,178 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What motor_scaling_rule_info says of a live rule and its jobs, and of a given one without any cluster."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.functional.rules import DOCUMENTED, TWO_TIERS, Rules, mapping
+from tests.functional.test_modules import succeeded
+from tests.support.modules import run_module
+from tests.tools.environment import COLLECTIONS, ROOT
+
+OFFLINE = """
+import json, sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("kubernetes", "urllib3", "requests"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Blocked())
+sys.path[:0] = [sys.argv[1], sys.argv[2]]
+import socket
+def refuse(*arguments, **more):
+    raise AssertionError("a connection was opened")
+socket.socket.connect = socket.create_connection = refuse
+from tests.support.modules import run_module
+print(json.dumps(run_module("motor_scaling_rule_info", **json.loads(sys.stdin.readline()))))
+"""
+
+
+def offline(**options: Any) -> dict[str, Any]:
+    """Run the module where there is no library kubernetes and no way to connect."""
+    command = [sys.executable, "-c", OFFLINE, str(COLLECTIONS), str(ROOT)]
+    done = subprocess.run(command, input=json.dumps(options) + "\n", capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def test_without_a_namespace_no_connection_is_opened_and_kubernetes_is_not_imported() -> None:
+    result = succeeded(offline(rule=mapping(2, 1), running={"group0": 1, "group1": 1}))
+    assert result["rule"]["text"] == TWO_TIERS and result["tasks"] == [{"job_id": "", "running": {"group0": 1, "group1": 1}, "tier": 0}]
+    answers = {job["group"]: (job["may_create"], job["why"]) for job in result["jobs"]}
+    assert answers["group0"] == (True, "tier 0 asks for 2 instances of group0, 1 run")
+    assert not answers["group1"][0] and "waits for group0 (1 of 2)" in answers["group1"][1]
+    assert result["requests"] == 0 and not result["changed"]
+
+
+def test_a_module_that_needs_the_cluster_says_that_the_library_is_missing() -> None:
+    failed = offline(namespace="somewhere", kubeconfig="/dev/null")
+    assert failed["failed"] and "kubernetes" in failed["msg"] and "Traceback" not in failed["msg"]
+
+
+@pytest.mark.parametrize(
+    ("running", "tier", "creating", "crashing"),
+    [
+        ({}, 1, {"group0", "group1"}, set()),
+        ({"group0": 1}, 1, {"group1"}, set()),
+        ({"group0": 2, "group1": 1}, -1, set(), set()),
+        ({"group0": 2, "other": 0}, 1, {"group1"}, {"other"}),
+    ],
+)
+def test_the_tier_and_the_answers_are_those_of_the_operator(
+    running: dict[str, int], tier: int, creating: set[str], crashing: set[str]
+) -> None:
+    result = succeeded(run_module("motor_scaling_rule_info", rule=mapping(2, 1), running=running))
+    assert [task["tier"] for task in result["tasks"]] == [tier]
+    assert {job["group"] for job in result["jobs"] if job["may_create"]} == creating
+    assert {job["group"] for job in result["jobs"] if job["crashes"]} == crashing
+
+
+def test_a_broken_rule_is_shown_with_its_findings_and_holds_every_job() -> None:
+    result = succeeded(run_module("motor_scaling_rule_info", rule=DOCUMENTED, name="scaling-rule"))
+    assert result["findings"][0]["code"] == "R104" and result["findings"][0]["line"] == 5
+    assert result["rule"]["present"] and result["rule"]["text"] == "" and result["tasks"] == [{"job_id": "", "running": {}, "tier": None}]
+    assert succeeded(run_module("motor_scaling_rule_info", rule=DOCUMENTED, relaxed=True))["rule"]["groups"] == ["group0", "group1"]
+
+
+def test_failures_are_simulated_offline_for_servers_by_number_and_by_name() -> None:
+    by_number = succeeded(offline(rule=mapping(2, 1), inventory={"servers": 3, "hardware": "A3"}, simulate={"failures": 2}))["simulation"]
+    assert [level["failures"] for level in by_number["levels"]] == [0, 1, 2]
+    assert [level["worst"]["tier"] for level in by_number["levels"]] == [0, 1, None]
+    named = [{"name": f"node-{index}"} for index in range(3)]
+    by_name = succeeded(offline(rule=mapping(2, 1), inventory={"servers": named, "hardware": "A3"}, simulate={"failures": 1}))["simulation"]
+    assert [server["name"] for server in by_name["servers"]] == ["node-0", "node-1", "node-2"]
+    assert by_name["levels"][1]["worst"]["running"] == {"group0": 1, "group1": 1}
+    half = succeeded(
+        offline(
+            rule=mapping(2, 1),
+            inventory={"servers": 2, "hardware": "A3"},
+            shapes=[{"group": "group0", "pods": 1, "npus_per_pod": 8}],
+            simulate={},
+        )
+    )["simulation"]
+    assert half["levels"][0]["worst"]["tier"] == 0, "two prefill instances share a server"
+    made = {"servers": 3, "hardware": "A3", "instances": {"prefill": 2, "decode": 1}}
+    assert succeeded(offline(synthesize=made, simulate={}))["simulation"]["levels"][0]["worst"]["tier"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "namespace"),
+        ({"rule": mapping(2, 1), "simulate": {}}, "inventory"),
+        ({"rule": mapping(2, 1), "simulate": {}, "inventory": {"servers": 2}}, "hardware"),
+        ({"rule": mapping(2, 1), "simulate": {}, "inventory": {"servers": "2", "hardware": "A2"}}, "inventory.servers"),
+        ({"rule": mapping(2, 1), "simulate": {"failures": -1}, "inventory": {"servers": 2, "hardware": "A2"}}, "failures"),
+        ({"rule": "{", "simulate": {}, "inventory": {"servers": 2, "hardware": "A2"}}, "nothing to simulate"),
+        ({"rule": mapping(2, 1), "running": {"group0": 1.5}}, "running.group0"),
+        ({"rule": mapping(2, 1), "html": True}, "simulate"),
+        ({"rule": mapping(2, 1), "simulate": {}, "inventory": {"servers": 2, "hardware": "A2"}, "running": {"group0": 3}}, "room for 2"),
+        ({"namespace": "x", "running": {"group0": 1}}, "running"),
+    ],
+)
+def test_a_bad_option_is_named(options: dict[str, Any], said: str) -> None:
+    failed = run_module("motor_scaling_rule_info", **options)
+    assert failed["failed"] and failed["reason"] == "InvalidInput" and said in failed["msg"]
+
+
+def test_each_live_job_is_told_whether_it_may_create_pods_and_why_not(rules: Rules) -> None:
+    succeeded(rules.apply(mapping(2, 1)))
+    running = rules.job("mindie-server-p0", group="group0")
+    rules.pod_group(running, "Running")
+    rules.pod_group(rules.job("mindie-server-p1", group="group0"), "Inqueue")
+    rules.pod_group(rules.job("mindie-server-d0", group="group1"), "Pending")
+    rules.job("mindie-server-d1", group="group1")
+    rules.pod_group(rules.job("mindie-server-d2", group="group1"), "Inqueue")
+    result = succeeded(rules.info())
+    assert rules.proxy.mutating() == []
+    jobs = {job["name"].removeprefix("mindie-server-"): job for job in result["jobs"]}
+    assert result["tasks"] == [{"job_id": rules.namespace, "running": {"group0": 1}, "tier": 1}]
+    assert not jobs["p1"]["may_create"] and jobs["p1"]["why"] == "tier 1 has its 1 instances of group0 and waits for group1 (0 of 1)"
+    assert not jobs["d0"]["may_create"] and "not enough NPUs are free" in jobs["d0"]["why"]
+    assert not jobs["d1"]["may_create"] and "Volcano" in jobs["d1"]["why"]
+    assert jobs["d2"]["may_create"] and "tier 1 asks for 1 instances of group1, 0 run" in jobs["d2"]["why"]
+
+
+def test_a_live_rule_that_is_broken_or_absent_is_told_as_such(rules: Rules) -> None:
+    absent = succeeded(rules.info())
+    assert not absent["rule"]["present"] and absent["tasks"] == [] and absent["jobs"] == []
+    rules.put("# a comment\n" + TWO_TIERS)
+    rules.pod_group(rules.job("mindie-server-p0", group="group0"), "Inqueue")
+    broken = succeeded(rules.info())
+    assert broken["rule"]["present"] and [finding["code"] for finding in broken["findings"]] == ["R104"]
+    assert broken["jobs"][0]["why"] == "the operator refuses the rule, so that it holds every job"
+    what_if = succeeded(rules.info(rule=mapping(2, 1)))
+    assert what_if["jobs"][0]["may_create"] and what_if["rule"]["text"] == TWO_TIERS
+
+
+def test_the_cluster_tells_what_servers_and_shapes_there_are(rules: Rules) -> None:
+    succeeded(rules.apply(mapping(2, 1)))
+    for name, group in (("p0", "group0"), ("p1", "group0"), ("d0", "group1")):
+        rules.job(f"mindie-server-{name}", group=group, npus=8)
+    simulation = succeeded(rules.info(simulate={"failures": 1}))["simulation"]
+    assert {server["npus"] for server in simulation["servers"]} == {8, 16}
+    assert {shape["group"]: shape["npus_per_pod"] for shape in simulation["shapes"]} == {"group0": 8, "group1": 8}
+
+
+def test_a_cluster_without_ascend_jobs_has_none(rules: Rules) -> None:
+    """The answer of a server that does not know a kind is not that of one that has no objects of it."""
+    rules.proxy.fault(method="GET", path="/ascendjobs|/podgroups", status=404)
+    result = succeeded(rules.info())
+    assert result["jobs"] == [] and result["tasks"] == []
+
+
+def test_the_module_says_where_the_server_cannot_be_reached() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    failed = run_module("motor_scaling_rule_info", namespace="x", host=f"https://127.0.0.1:{port}", api_key="x", validate_certs=False)
+    assert failed["failed"] and failed["reason"] in ("Unreachable", "NoConfiguration")
