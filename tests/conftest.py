@@ -51,7 +51,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def job_cluster() -> Iterator[Cluster]:
     """A control plane with A2 nodes and the stand-ins for the Ascend Operator and for gang scheduling, whose sessions are short."""
-    with Cluster(a2_nodes=8, a3_nodes=4, cpu_nodes=1, ascend_operator=True, sessions=0.2) as running:
+    with Cluster(a2_nodes=8, a3_nodes=0, cpu_nodes=1, ascend_operator=True, sessions=0.2) as running:
         yield running
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import defaultdict
 from typing import Any
@@ -55,8 +56,9 @@ def _instance(pod: Obj) -> tuple[str, str]:
     labels = pod["metadata"].get("labels") or {}
     if labels.get("infer.huawei.com/instanceset-name") in ("prefill", "decode"):
         return labels["infer.huawei.com/instanceset-name"], labels["infer.huawei.com/instanceset-index"]
-    role = {"vllm-p": "prefill", "vllm-d": "decode"}.get(labels.get("app", "")[:6], "")
-    return role, labels.get("app", "")[6:]
+    name = labels.get("training.kubeflow.org/job-name") or labels.get("app", "")
+    found = re.fullmatch(r"(?:vllm|mindie-server)-([pd])(\d+)", name)
+    return ({"p": "prefill", "d": "decode"}[found[1]], found[2]) if found else ("", "")
 
 
 def _is_ready(pod: Obj) -> bool:

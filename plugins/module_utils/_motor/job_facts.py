@@ -97,7 +97,9 @@ def held(job: Object, pod_groups: Sequence[Object], rule: Object | None) -> str:
     return "" if decision.create else decision.why
 
 
-def _verdict(job: Object, own: Object | None, pods: list[Object], pod_groups: Sequence[Object], rule: Object | None) -> tuple[str, str] | None:
+def _verdict(
+    job: Object, own: Object | None, pods: list[Object], pod_groups: Sequence[Object], rule: Object | None
+) -> tuple[str, str] | None:
     over = failed_for_good(job)
     if over:
         return "failed", f"AscendJob {job['metadata']['name']} has failed for good: {over}"

@@ -66,7 +66,9 @@ def given(scaling_rule: str | None, groups: Mapping[str, str | None] | None, nam
         if not _LABEL.fullmatch(group):
             raise InputError.at(f"{group!r} cannot be the value of a label", source="groups", path=f"groups.{role}")
     if len(set(chosen.values())) < len(chosen):
-        raise InputError.at(f"every engine role needs a group of its own, not twice {chosen['prefill']!r}", source="groups", path="groups.decode")
+        raise InputError.at(
+            f"every engine role needs a group of its own, not twice {chosen['prefill']!r}", source="groups", path="groups.decode"
+        )
     settings = JobSettings(scaling_rule or live.scaling_rule, chosen, name_prefix or live.name_prefix)
     _require_name(settings.scaling_rule, "scaling_rule", MAX_RULE)
     _require_name(settings.name_prefix, "name_prefix", MAX_PREFIX)

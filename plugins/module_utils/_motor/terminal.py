@@ -213,7 +213,11 @@ def _makes_control(before: Snapshot, plan: Plan) -> bool:
         for write in step.writes:
             if write.kind == "InferServiceSet" and write.verb == "create":
                 return True
-            if write.kind in ("Deployment", ASCEND_JOB) and write.verb != "delete" and not parse_instance_name(write.name, before.base_name):
+            if (
+                write.kind in ("Deployment", ASCEND_JOB)
+                and write.verb != "delete"
+                and not parse_instance_name(write.name, before.base_name)
+            ):
                 return True
     return False
 
