@@ -16,6 +16,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor import events
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import APPLIED_ANNOTATION
 from tests.cluster.kube_client import wait_for
 from tests.functional.conftest import EXAMPLES, Driver
+from tests.functional.rules import mapping
 from tests.functional.test_modules import succeeded
 from tests.support.infer_services import hpa
 
@@ -258,6 +259,23 @@ def predict_restart(driver: Driver, kubeconfig: str) -> dict[str, Any]:
     return driver.deploy(changed, kubeconfig=kubeconfig, allow_restart=True, check_mode=True)
 
 
+def with_a_rule(driver: Driver) -> None:
+    succeeded(driver.run("motor_scaling_rule", namespace=driver.namespace, rule=mapping(2, 1)))
+
+
+def apply_rule(driver: Driver, kubeconfig: str, **options: Any) -> dict[str, Any]:
+    return driver.run("motor_scaling_rule", namespace=driver.namespace, rule=mapping(3, 1), kubeconfig=kubeconfig, **options)
+
+
+def remove_rule(driver: Driver, kubeconfig: str) -> dict[str, Any]:
+    return driver.run("motor_scaling_rule", namespace=driver.namespace, state="absent", kubeconfig=kubeconfig)
+
+
+def look_at_rule(driver: Driver, kubeconfig: str) -> dict[str, Any]:
+    found = driver.run("motor_scaling_rule_info", namespace=driver.namespace, kubeconfig=kubeconfig)
+    return found if found.get("failed") else apply_rule(driver, kubeconfig, check_mode=True)
+
+
 def read(driver: Driver, kubeconfig: str) -> dict[str, Any]:
     return driver.run("motor_service_info", namespace=driver.namespace, kubeconfig=kubeconfig)
 
@@ -287,6 +305,9 @@ SCENES = (
     Scene("update_config", "log level", "infer_service_set", deployed, update_config),
     Scene("update_config", "of a deployer's service", "deployments", without_a_lease, update_config),
     Scene("update_config", "long history", "deployments", with_a_long_history, update_config),
+    Scene("scaling_rule", "another", "deployments", with_a_rule, apply_rule),
+    Scene("scaling_rule", "new", "deployments", nothing, apply_rule),
+    Scene("scaling_rule", "removed", "deployments", with_a_rule, remove_rule),
     Scene("remove", "an autoscaler", "infer_service_set", with_a_scaling_policy, remove),
     Scene("remove", "all", "deployments", deployed_with_a_claim, remove),
     Scene("remove", "all", "infer_service_set", deployed, remove),
@@ -297,6 +318,7 @@ SCENES = (
     Scene("read", "allow_restart", "infer_service_set", deployed, predict_restart),
     Scene("read", "new", "deployments", nothing, predict_deploy),
     Scene("read", "new", "infer_service_set", nothing, predict_deploy),
+    Scene("read", "a scaling rule", "deployments", with_a_rule, look_at_rule),
     Scene("read", "one pod is not ready", "deployments", with_unready_pods(1), read),
     Scene("read", "pods are not ready", "deployments", with_unready_pods(2), read),
 )

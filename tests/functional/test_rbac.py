@@ -24,7 +24,7 @@ from tests.functional.rights import CLUSTER_ROLE, ROLE, Right
 from tests.functional.scenes import RBAC, SCENES, Scene
 from tests.functional.test_modules import succeeded
 
-PLAYBOOKS = ("deploy", "scale", "update_config", "remove", "read")
+PLAYBOOKS = ("deploy", "scale", "update_config", "scaling_rule", "remove", "read")
 # Without these a playbook does its work, and warns.
 OPTIONAL = {
     ("get", "", "nodes"),
