@@ -187,7 +187,7 @@ def test_instances_that_do_not_fit_are_pending_and_go_first(jobs: JobDriver) -> 
     succeeded(jobs.deploy())
     failed = jobs.scale(prefill=8, decode=1, wait_timeout=5)
     assert failed["reason"] == "WaitTimeout"
-    (pending,) = [item for item in failed["failed_instances"]]
+    (pending,) = failed["failed_instances"]
     assert pending["name"] == "mindie-server-p7" and "NPUs" in pending["reason"]
     removed = succeeded(jobs.scale(prefill=7, decode=1))["removed"]
     assert [item["name"] for item in removed] == ["mindie-server-p7"] and "not running" in removed[0]["why"]
@@ -207,10 +207,8 @@ def test_a_held_job_is_told_from_one_that_waits_for_npus(jobs: JobDriver) -> Non
     status, answer = jobs.cluster.request("POST", f"/apis/{JOBS}/namespaces/{jobs.namespace}/ascendjobs", extra)
     assert status == 201, answer
     wait_for(lambda: jobs.phases().get("mindie-server-p2") == "Inqueue", 10, "the PodGroup is enqueued")
-    assert states(jobs)["mindie-server-p2"] == (
-        "surplus",
-        "the baseline has 2 prefill instances, held: every tier of the rule is satisfied, so nothing more is started",
-    )
+    why = "held: every tier of the rule is satisfied, so nothing more is started"
+    assert states(jobs)["mindie-server-p2"] == ("surplus", f"the baseline has 2 prefill instances, {why}")
 
 
 def test_a_job_that_failed_for_good_is_a_fault_and_stops_growth(jobs: JobDriver) -> None:

@@ -57,8 +57,9 @@ def facts(jobs: Sequence[Object], pod_groups: Sequence[Object], pods: Sequence[O
     left = {name: (*found,) for name, found in by_name.items()}
     for group in groups.values():
         left.setdefault(_owner_name(group), ())
+    there = {job["metadata"]["name"] for job in jobs}
     for name, found in left.items():
-        if name:
+        if name and name not in there:
             yield JobFact(name, found, len(found), leaving=True)
 
 
