@@ -11,6 +11,7 @@ element. Recorded from the operator's own package (August 2026).
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
@@ -34,11 +35,14 @@ LIST, GROUPS, NAME, NUMBER, SERVERS = "elastic_scaling_list", "group_list", "gro
 
 
 class RuleError(InputError):
-    """A rule that the operator refuses, so that it holds every job. `kind` is one of the five above."""
+    """A rule that the operator refuses, so that it holds every job. `kind` is one of the five above, `key` the key whose value is wrong."""
 
     def __init__(self, message: str, *, kind: str, source: str, path: str = "", line: int | None = None, column: int | None = None) -> None:
         super().__init__(message, reason="RuleRefused", source=source, path=path, line=line, column=column)
         self.kind = kind
+        self.key = path.rpartition(".")[2]
+        self.tier: int | None = None
+        self.group: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,34 @@ class Reading:
     decoded: tuple[Tier, ...]
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """What there is to say of a text: the reading, or all errors of the first kind that the operator finds, the one that it tells in front.
+
+    `top` is the document, None when it is no JSON.
+    """
+
+    reading: Reading | None
+    errors: tuple[RuleError, ...]
+    top: Node | None
+
+
+class Places:
+    """Lines and columns of a text, both from 1."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def at(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset."""
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def offset(self, line: int, column: int) -> int:
+        """The way back."""
+        return self._starts[line - 1] + column - 1
+
+
 def text_of(data: bytes) -> str:
     """Bytes as Go reads them in a JSON text: each invalid byte is one U+FFFD."""
     return _SURROGATES.sub(_REPLACEMENT, data.decode("utf-8", "surrogateescape"))
@@ -99,12 +131,39 @@ def text_of(data: bytes) -> str:
 
 def read(text: str, *, source: str) -> Reading:
     """Read the value of the data key. Raises RuleError for what the operator refuses, with line and column."""
+    found = attempt(text, source=source)
+    if found.reading is None:
+        raise found.errors[0]
+    return found.reading
+
+
+def attempt(text: str, *, source: str) -> Attempt:
+    """Read the value of the data key, and tell all that is wrong rather than raise."""
     reader = _Reader(text, source)
-    decoded = reader.rule()
-    reading = Reading(text, tuple(reader.sizes(index, tier) for index, tier in enumerate(decoded)), tuple(decoded))
-    for index in range(1, len(decoded)):
-        reader.require_descent(reading, index)
-    return reading
+    try:
+        top = reader.document()
+    except RuleError as error:
+        return Attempt(None, (error,), None)
+    decoded = reader.tiers(top)
+    sizes = () if reader.errors else tuple(reader.sizes(index, tier) for index, tier in enumerate(decoded))
+    reading = Reading(text, sizes, tuple(decoded))
+    if not reader.errors:
+        for index in range(1, len(decoded)):
+            reader.check_descent(reading, index)
+    return Attempt(None if reader.errors else reading, tuple(reader.errors), top)
+
+
+def known_key(key: str) -> str:
+    """A key as the operator compares it."""
+    return key.translate(_FOLD)
+
+
+def integer(text: str) -> int | None:
+    """The number of a text as the operator reads it, None when it is none for it."""
+    match = _INTEGER.fullmatch(text) if text.isascii() else None
+    digits = match[2] if match else ""
+    number = int(match[1] + digits) if match and len(digits) <= 19 else None
+    return number if number is not None and _MIN <= number <= _MAX else None
 
 
 def read_data(data: Mapping[str, str], *, source: str) -> Reading:
@@ -193,12 +252,17 @@ class _RuleScanner(Scanner):
 
     def fail(self, wrong: str, offset: int) -> NoReturn:
         """Broken JSON."""
-        line, column = self.place(offset)
-        raise refusal(JSON_ERROR, wrong, self.source, (line, column))
+        raise refusal(JSON_ERROR, wrong, self.source, Places(self.text).at(offset))
 
-    def place(self, offset: int) -> tuple[int, int]:
-        """Line and column of an offset."""
-        return self.text.count("\n", 0, offset) + 1, offset - self.text.rfind("\n", 0, offset)
+
+def tier_path(index: int) -> str:
+    """Where a tier stands in the document."""
+    return f"{LIST}[{index}]"
+
+
+def entry_path(index: int, position: int) -> str:
+    """Where the entry of a group stands in the document."""
+    return f"{tier_path(index)}.{GROUPS}[{position}]"
 
 
 def refusal(kind: str, wrong: str, source: str, place: tuple[int, int] | None = None, path: str = "") -> RuleError:
@@ -210,17 +274,22 @@ def refusal(kind: str, wrong: str, source: str, place: tuple[int, int] | None = 
 
 
 class _Reader:
-    """Decodes the nodes into tiers and groups. The first wrong type is remembered, as decoding goes on behind it."""
+    """Decodes the nodes into tiers and groups. Errors are collected, as decoding goes on behind them."""
 
     def __init__(self, text: str, source: str) -> None:
         self._source = source
         self._scanner = _RuleScanner(text, source)
-        self._wrong_type: RuleError | None = None
+        self._places = Places(text)
+        self.errors: list[RuleError] = []
 
-    def rule(self) -> list[Tier]:
-        """The tiers of the document."""
+    def document(self) -> Node:
+        """The whole text. Raises RuleError when it is no JSON document."""
         top = self._scanner.value()
         self._scanner.after_document()
+        return top
+
+    def tiers(self, top: Node) -> list[Tier]:
+        """The tiers of the document."""
         tiers: list[Tier] = []
         length = 0
         if self._is(top, "object", "the rule"):
@@ -229,21 +298,18 @@ class _Reader:
                     length = self._list(node, tiers, length, Tier, self._tier, LIST)
                 elif key == "version":
                     self._text(node, "version")
-        if self._wrong_type:
-            raise self._wrong_type
         return tiers[:length]
 
     def sizes(self, index: int, tier: Tier) -> Sizes:
         """The integers of a tier; those of an entry that another one of the same group replaces have to be right, too."""
         found = {}
         for position, group in enumerate(tier.entries()):
-            path = f"{LIST}[{index}].{GROUPS}[{position}]"
-            numbers = [self._integer(group, key, path) for key in (NUMBER, SERVERS)]
+            numbers = [self._integer(group, key, (index, position)) for key in (NUMBER, SERVERS)]
             found[group.texts.get(NAME, "")] = Size(*numbers)
         return found
 
-    def require_descent(self, reading: Reading, index: int) -> None:
-        """A tier may ask for no group that the tier before it lacks, and for no more of any. Raises RuleError."""
+    def check_descent(self, reading: Reading, index: int) -> None:
+        """A tier may ask for no group that the tier before it lacks, and for no more of any."""
         before, tier = reading.tiers[index - 1], reading.tiers[index]
         for position, group in enumerate(reading.decoded[index].entries()):
             name = group.texts.get(NAME, "")
@@ -256,25 +322,27 @@ class _Reader:
                 key, wrong = NUMBER, f'group "{name}" has {size.number} instances, more than the {larger.number} of the tier before'
             else:
                 continue
-            path = f"{LIST}[{index}].{GROUPS}[{position}].{key}"
-            raise self.error(TIER_ERROR, wrong, group.offsets.get(key, group.offset), path)
+            self._wrong(TIER_ERROR, wrong, group, key, (index, position))
 
-    def error(self, kind: str, wrong: str, offset: int, path: str) -> RuleError:
-        """The error at an offset of the text."""
-        return refusal(kind, wrong, self._source, self._scanner.place(offset), path)
+    def _wrong(self, kind: str, wrong: str, group: Group, key: str, where: tuple[int, int]) -> None:
+        """Something is wrong with a key of a group: `where` are the numbers of tier and entry."""
+        path = f"{entry_path(*where)}.{key}"
+        error = refusal(kind, wrong, self._source, self._places.at(group.offsets.get(key, group.offset)), path)
+        error.tier, error.group = where[0], group.texts.get(NAME)
+        self.errors.append(error)
 
     def _tier(self, node: Node, tier: Tier) -> None:
+        tier.offset = node.offset
         if not self._is(node, "object", "a tier"):
             return
-        tier.offset = node.offset
         for key, value in self._members(node):
             if key == GROUPS:
                 tier.length = self._list(value, tier.groups, tier.length, Group, self._group, GROUPS)
 
     def _group(self, node: Node, group: Group) -> None:
+        group.offset = node.offset
         if not self._is(node, "object", "a group"):
             return
-        group.offset = node.offset
         for key, value in self._members(node):
             if key in (NAME, NUMBER, SERVERS):
                 text = self._text(value, key)
@@ -313,22 +381,18 @@ class _Reader:
         return False
 
     def _mistyped(self, node: Node, wrong: str) -> None:
-        if self._wrong_type is None:
-            self._wrong_type = self.error(TYPE_ERROR, f"{wrong}; it is of type {node.kind}", node.offset, "")
+        self.errors.append(refusal(TYPE_ERROR, f"{wrong}; it is of type {node.kind}", self._source, self._places.at(node.offset)))
 
     @staticmethod
     def _members(node: Node) -> Sequence[tuple[str, Node]]:
         """Keys as the operator knows them, and their values."""
-        return [(key.translate(_FOLD), value) for key, dummy, value in node.value]
+        return [(known_key(key), value) for key, dummy, value in node.value]
 
-    def _integer(self, group: Group, key: str, path: str) -> int:
+    def _integer(self, group: Group, key: str, where: tuple[int, int]) -> int:
         text = group.texts.get(key, "")
-        match = _INTEGER.fullmatch(text) if text.isascii() else None
-        digits = match[2] if match else ""
-        number = int(match[1] + digits) if match and len(digits) <= 19 else None
-        if number is None or not _MIN <= number <= _MAX:
+        number = integer(text)
+        if number is None:
             wrong = f'"{text[:40]}" is no integer' if key in group.texts else "it is missing"
-            raise self.error(
-                INT_ERROR, f'{wrong}: write digits in double quotes, such as "2"', group.offsets.get(key, group.offset), f"{path}.{key}"
-            )
+            self._wrong(INT_ERROR, f'{wrong}: write digits in double quotes, such as "2"', group, key, where)
+            return 0
         return number
