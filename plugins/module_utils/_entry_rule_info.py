@@ -109,9 +109,10 @@ def given_servers(inventory: Mapping[str, Any] | None) -> tuple[Server, ...] | N
         number = rule_synthesis.number(found, "inventory", "servers", rule_synthesis.MAX_SERVERS)
         npus = rule_synthesis.npus_per_server(inventory, "inventory")
         return tuple(Server(f"server-{index}", npus) for index in range(number))
-    named = [item for item in found if isinstance(item, Mapping)]
-    usual = {} if all("npus" in item for item in named) else {"npus": rule_synthesis.npus_per_server(inventory, "inventory")}
-    data = {"servers": [{**usual, **item} if isinstance(item, Mapping) else item for item in found]}
+    servers = [{"name": item} if isinstance(item, str) else item for item in found]
+    complete = all("npus" in item for item in servers if isinstance(item, Mapping))
+    usual = {} if complete else {"npus": rule_synthesis.npus_per_server(inventory, "inventory")}
+    data = {"servers": [{**usual, **item} if isinstance(item, Mapping) else item for item in servers]}
     return capacity.from_inventory(data, source="inventory").servers
 
 

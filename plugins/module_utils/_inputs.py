@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ._motor import json_reader, rule_given
@@ -34,7 +34,9 @@ RELEASE_FOLDERS = ("yaml_template", "startup", "probe", "prestop")
 RELEASE_SUFFIXES = (".sh", ".py", ".conf", ".yaml", ".yml")
 TEMPLATE_FOLDER = "yaml_template"
 # What begins like this is meant as JSON, be it broken; comments may stand in front.
-_JSON_BEGINS = re.compile(r"(?:\s|\ufeff|#[^\n]*\n|//[^\n]*\n|/\*.*?\*/)*[\[{\"]", re.DOTALL)
+_JSON_BEGINS = re.compile(r"(?:\s|\ufeff|#[^\n]*\n|//[^\n]*\n|/\*.*?\*/)*[\[{]", re.DOTALL)
+# What no reader of YAML, old or new, takes for a number (1e3, 0o17) or a truth value (y).
+_PLAIN = re.compile(r"[A-Za-z/][^\n]")
 _UNREADABLE: dict[type[Exception], str] = {
     FileNotFoundError: "there is no such file",
     IsADirectoryError: "this is a directory: give a file",
@@ -199,6 +201,26 @@ def read_yaml(text: str, source: str) -> list[Any]:
         raise InputError.at(wrong, source=source, line=line, column=column) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError.at(f"this is no valid YAML: {error}", source=source) from error
+
+
+def yaml_text(documents: Iterable[Any]) -> str:
+    """Documents as one YAML text, keys in their order, texts of several lines as they are read best."""
+    return yaml.dump_all(documents, Dumper=_readable_dumper(), explicit_start=True, sort_keys=False, allow_unicode=True, width=160)
+
+
+def _readable_dumper() -> Any:
+    """PyYAML may be absent when this file is imported, so its class is derived from only here."""
+
+    class Readable(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def text(dumper: Any, value: str) -> Any:
+        style = "|" if "\n" in value else None if _PLAIN.match(value) else "'"
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Readable.add_representer(str, text)
+    return Readable
 
 
 def described(option: str, path: str) -> str:

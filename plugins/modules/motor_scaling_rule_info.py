@@ -46,8 +46,8 @@ options:
       servers:
         description:
           - The number of servers, or a list of them.
-          - Each server of a list is a mapping with C(name), and with C(npus) (those of O(inventory.hardware) where left out), C(super_pod) (a text) and
-            C(usable) (V(true) where left out).
+          - Each server of a list is a name, or a mapping with C(name), and with C(npus) (those of O(inventory.hardware) where left out),
+            C(super_pod) (a text), C(usable) (V(true) where left out) and C(used) (NPUs that something else has, 0 where left out).
         type: raw
         required: true
       hardware:
