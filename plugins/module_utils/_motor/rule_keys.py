@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from typing import Any
 
 from .findings import Finding
 from .rule_codes import finding
@@ -36,7 +35,7 @@ class _Keys:
 
     def __init__(self, places: Places, source: str) -> None:
         self._places, self._source = places, source
-        self._meant: dict[tuple[Any, ...], str] = {}
+        self._meant: dict[tuple[str, tuple[str, ...]], str] = {}
         self._unknown: set[tuple[str, str]] = set()
         self.findings: list[Finding] = []
 
@@ -59,13 +58,13 @@ class _Keys:
         """The known keys of an object with their values."""
         if node.kind != "object":
             return
-        there = {known_key(key) for key, dummy, value in node.value}
+        there = [known_key(key) for key, dummy, value in node.value]
+        lacking = tuple(key for key in _LEVELS[level] if key not in there)
         seen: set[str] = set()
-        for key, offset, value in node.value:
-            known = known_key(key)
+        for known, (key, offset, value) in zip(there, node.value, strict=True):
             where = f"{path}.{known}".lstrip(".")
             if known not in _LEVELS[level]:
-                self._stranger(key, offset, level, there, (path, tier))
+                self._stranger(key, offset, level, lacking, (path, tier))
                 continue
             if key != known:
                 self._tell("R402", offset, f'the key "{key}" is read as "{known}"', where, tier)
@@ -75,10 +74,10 @@ class _Keys:
             seen.add(known)
             yield known, value
 
-    def _stranger(self, key: str, offset: int, level: str, there: set[str], where: tuple[str, int | None]) -> None:
-        """A key that the operator does not know at this place."""
+    def _stranger(self, key: str, offset: int, level: str, lacking: tuple[str, ...], where: tuple[str, int | None]) -> None:
+        """A key of an object that the operator does not know at this place."""
         path, tier = where
-        meant = self._nearest(known_key(key), level, tuple(sorted(there & set(_LEVELS[level]))))
+        meant = self._nearest(known_key(key), lacking)
         shown = key[:_LONGEST]
         home = next((name for name, keys in _LEVELS.items() if known_key(key) in keys), None)
         if home:
@@ -91,13 +90,12 @@ class _Keys:
             self._unknown.add((level, key))
             self._tell("R405", offset, f'nothing reads the key "{shown}" of {level}', path, tier)
 
-    def _nearest(self, key: str, level: str, there: tuple[str, ...]) -> str:
+    def _nearest(self, key: str, lacking: tuple[str, ...]) -> str:
         """The key that the object lacks and this one resembles."""
         if len(key) > _LONGEST:
             return ""
-        question = (key, level, there)
+        question = (key, lacking)
         if question not in self._meant:
-            lacking = [known for known in _LEVELS[level] if known not in there]
             self._meant[question] = next(iter(difflib.get_close_matches(key, lacking, n=1, cutoff=_ALIKE)), "")
         return self._meant[question]
 

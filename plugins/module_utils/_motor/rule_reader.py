@@ -32,6 +32,7 @@ _MIN, _MAX = -(2**63), 2**63 - 1
 _FOLD = str.maketrans({**{chr(code): chr(code + 32) for code in range(ord("A"), ord("Z") + 1)}, "\u017f": "s"})
 
 LIST, GROUPS, NAME, NUMBER, SERVERS = "elastic_scaling_list", "group_list", "group_name", "group_num", "server_num_per_group"
+_EXACT = frozenset({LIST, GROUPS, NAME, NUMBER, SERVERS})
 
 
 class RuleError(InputError):
@@ -155,7 +156,7 @@ def attempt(text: str, *, source: str) -> Attempt:
 
 def known_key(key: str) -> str:
     """A key as the operator compares it."""
-    return key.translate(_FOLD)
+    return key if key in _EXACT else key.translate(_FOLD)
 
 
 def integer(text: str) -> int | None:
