@@ -17,6 +17,8 @@ options:
       - V(highest_index) removes from the highest index down.
       - V(unhealthy_first) removes instances that do not run first (failed ones, then pending ones, then starting ones), and only then running ones,
         in each case from the highest index down.
+      - Of AscendJobs those that make no pods (held by the scaling rule, or waiting for NPUs) go first in either case, as they serve nobody and may keep
+        NPUs from others.
       - An InferServiceSet always removes its highest indexes. Where others were to go, the task is refused, naming what would go instead.
     type: str
     choices: [highest_index, unhealthy_first]

@@ -17,6 +17,7 @@ description:
   - A task that only removes instances succeeds when their pods are gone, however ill they or the remaining ones are.
   - An engine role with an autoscaler (a HorizontalPodAutoscaler or ScaledObject on its InstanceSet, or on the workload of one of its instances) has its
     count from there. Another count for this engine role is refused, naming the autoscaler and what to edit; the other engine roles can be scaled.
+  - Of a service of AscendJobs the scaling rule is made to fit first, both ways. A live rule that the Ascend Operator would refuse is an error.
   - New instances are copies of a live sibling, so neither the release nor local files are needed.
   - The new counts are recorded in the ConfigMap C(motor-config) last. A run that was interrupted is finished by running the task again.
 extends_documentation_fragment:

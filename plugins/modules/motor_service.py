@@ -14,6 +14,8 @@ description:
   - Brings one service to what its C(user_config.json), C(env.json) and Motor release say.
   - Over a live service it changes exactly what differs. Counts of instances are scaled, keys of the white list are updated in the ConfigMap
     C(motor-config), objects that are no longer wanted are removed by label.
+  - With C(deploy_mode=ascend_jobs) the service consists of AscendJobs of MindCluster's Ascend Operator, one for each instance, made from
+    O(job_templates). Their scaling rule is made to fit the counts before jobs come or go, both ways, and each job has its rank table.
   - The count of an engine role that an autoscaler owns is kept as it is, with a warning where another one is configured.
   - What would restart pods is refused with the exact paths, and nothing is written.
   - The record of success is written last. A run that was interrupted is finished by running the task again, from any machine.
