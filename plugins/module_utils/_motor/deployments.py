@@ -27,7 +27,9 @@ def shrink(snapshot: Snapshot, removals: Mapping[str, tuple[Removal, ...]]) -> t
     """Delete the workloads of these instances."""
     by_name = {workload["metadata"]["name"]: workload for workload in snapshot.own_workloads}
     return tuple(
-        replace(delete(by_name[gone.name]["kind"], by_name[gone.name], f"{role} instance {gone.index} is surplus: {gone.why}"), removed=(gone,))
+        replace(
+            delete(by_name[gone.name]["kind"], by_name[gone.name], f"{role} instance {gone.index} is surplus: {gone.why}"), removed=(gone,)
+        )
         for role, found in removals.items()
         for gone in found
     )

@@ -66,7 +66,11 @@ def _goes_back(before: Snapshot, write: Write) -> bool:
         return write.patch
     if write.kind == "ConfigMap":
         return standing(before.config_map) in (APPLIED, DEPLOYER)
-    return write.kind in ("Deployment", ASCEND_JOB) and parse_instance_name(write.name, before.base_name) is not None and write.verb != "update"
+    return (
+        write.kind in ("Deployment", ASCEND_JOB)
+        and parse_instance_name(write.name, before.base_name) is not None
+        and write.verb != "update"
+    )
 
 
 def _baseline(before: Snapshot) -> Mapping[str, int] | None:
