@@ -143,17 +143,19 @@ class Cluster:
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def start_gang_scheduler(self) -> None:
-        """Run the stand-in for Volcano's scheduler (again)."""
+    def start_gang_scheduler(self, *, enqueue_always: bool | None = None, sessions: float | None = None) -> None:
+        """Run the stand-in for Volcano's scheduler (again), perhaps with other settings."""
         self.stop_program(GANG_SCHEDULER)
-        arguments = ["-m", "tests.cluster.gang_scheduler", "--kubeconfig", self.kubeconfig, "--period", str(self._sessions)]
-        self._python(GANG_SCHEDULER, [*arguments, "--enqueue", "always" if self._enqueue_always else "fitting"])
+        always = self._enqueue_always if enqueue_always is None else enqueue_always
+        arguments = ["-m", "tests.cluster.gang_scheduler", "--kubeconfig", self.kubeconfig, "--period", str(sessions or self._sessions)]
+        self._python(GANG_SCHEDULER, [*arguments, "--enqueue", "always" if always else "fitting"])
 
-    def restart_ascend_operator(self) -> None:
+    def restart_ascend_operator(self, *, restart_after: float | None = None) -> None:
         """Run the stand-in for the Ascend Operator, again if it has run before."""
         self.stop_program(ASCEND_OPERATOR)
-        restart = [] if self._restart_after is None else ["--restart-after", str(self._restart_after)]
-        self._python(ASCEND_OPERATOR, ["-m", "tests.cluster.ascend_operator", "--kubeconfig", self.kubeconfig, *restart])
+        pause = self._restart_after if restart_after is None else restart_after
+        arguments = ["-m", "tests.cluster.ascend_operator", "--kubeconfig", self.kubeconfig]
+        self._python(ASCEND_OPERATOR, [*arguments, *([] if pause is None else ["--restart-after", str(pause)])])
 
     def stop_program(self, name: str) -> None:
         """Stop one program, if it runs."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.cluster import Cluster, nodes
@@ -160,6 +161,18 @@ class Task:
         found = self.group(name)
         return "none" if found is None else str((found.get("status") or {}).get("phase") or "")
 
+    def two_tiers(self) -> None:
+        """The rule of two prefill and one decode, one prefill where that does not fit."""
+        self.rule({"g0": 2, "g1": 1}, {"g0": 1, "g1": 1})
+
+    def two_and_one(self) -> None:
+        """Both prefill jobs and the decode job under that rule, running."""
+        self.two_tiers()
+        for name, group in (("p0", "g0"), ("p1", "g0"), ("d0", "g1")):
+            self.rings(name)
+            self.job(name, group)
+        self.wait_running("p0", "p1", "d0")
+
     def pods(self, name: str) -> dict[str, Obj]:
         """The pods of an AscendJob by name."""
         return {key: pod for key, pod in self.all(PODS).items() if objects.labels_of(pod).get(objects.JOB_NAME) == name}
@@ -193,6 +206,17 @@ class Task:
     def wait_reason(self, name: str, reason: str, kind: str = "Created", timeout: float = PATIENCE) -> None:
         """Wait for the reason of a true condition."""
         wait_for(lambda: self.reason(name, kind) == reason, timeout, f"{name} {kind}/{reason}")
+
+    def stays(self, check: Callable[[], Any], seconds: float = 1.5) -> None:
+        """Watch for some time that something holds: six sessions of the gang scheduler in the tests of the stand-ins."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert check()
+            time.sleep(0.05)
+
+    def running(self, *names: str) -> bool:
+        """Whether the PodGroups of all these jobs run now."""
+        return all(self.phase(name) == "Running" for name in names)
 
     def clear(self) -> None:
         """Leave nothing behind, whatever nodes are dead."""
