@@ -22,7 +22,7 @@ from tests.cluster import Cluster
 from tests.cluster.fault_proxy import FaultProxy
 from tests.tools.environment import CACHE, ROOT
 
-from . import chart, page
+from . import chart, page, rules
 from .measure import Case, Result, Results, Run, Runner
 from .peers import FEW, MANY, MODES, Service
 
@@ -129,6 +129,7 @@ def main() -> None:
         if rounds < FULL_ROUNDS:
             console.print(f"docs/benchmark.* stay as they are: {rounds} rounds instead of {FULL_ROUNDS}")
             return
+        rules.main()
     _draw(ROOT / "docs")
 
 
