@@ -118,6 +118,11 @@ class Rules:
         """The text of the live rule."""
         return ((self.live() or {}).get("data") or {}).get(KEY)
 
+    def tiers(self) -> list[dict[str, int]]:
+        """Instances by group, tier by tier, of the live rule."""
+        tiers = json.loads(self.text() or "{}")["elastic_scaling_list"]
+        return [{group["group_name"]: int(group["group_num"]) for group in tier["group_list"]} for tier in tiers]
+
     def version(self) -> str:
         """What changes with every write."""
         return str((self.live() or {})["metadata"]["resourceVersion"])
