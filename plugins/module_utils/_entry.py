@@ -10,27 +10,31 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from . import _inputs
 from ._cluster import execute, history
 from ._cluster.api import Api, ApiError
 from ._cluster.connection import connect
 from ._cluster.observe import observe
+from ._entry_given import CONFIG_SPEC as CONFIG_SPEC
+from ._entry_given import INSTANCES_SPEC as INSTANCES_SPEC
+from ._entry_given import given_config as given_config
+from ._entry_given import given_counts as given_counts
+from ._entry_given import hide_secrets as hide_secrets
+from ._entry_given import namespace_of as namespace_of
 from ._entry_module import run_module as run_module
 from ._entry_module import who
-from ._motor import drift, job_settings, report, secrets
+from ._motor import drift, job_settings, report
 from ._motor.choice import HIGHEST_INDEX, ORDERS, Choice, WaitIdle, read_protect
 from ._motor.deployments import NO_SIBLING
-from ._motor.errors import InputError, Refused
+from ._motor.errors import Refused
 from ._motor.guard import not_deployed
 from ._motor.idle import CONTINUE, ON_TIMEOUT
 from ._motor.instances import ENGINE_ROLES, base_name
 from ._motor.job_facts import BACKEND as JOBS
 from ._motor.job_settings import JobSettings
-from ._motor.json_reader import Path
 from ._motor.plan import Plan
 from ._motor.state import ANY_BACKEND, Build, Snapshot
 from ._motor.stored import readable_config, stored_config
-from ._motor.user_config import UserConfig, override, parse, validate_count
+from ._motor.user_config import UserConfig
 
 WAIT_SPEC: dict[str, Any] = {
     "wait": {"type": "bool", "default": True},
@@ -40,15 +44,6 @@ WAIT_SPEC: dict[str, Any] = {
     "lock_duration": {"type": "int", "default": 15},
 }
 ON_FAILURE_SPEC: dict[str, Any] = {"on_failure": {"type": "str", "choices": ["keep", "rollback"], "default": "keep"}}
-CONFIG_SPEC: dict[str, Any] = {
-    "namespace": {"type": "str"},
-    "user_config": {"type": "path"},
-    "user_config_content": {"type": "raw"},
-    "overrides": {"type": "dict"},
-}
-INSTANCES_SPEC: dict[str, Any] = {
-    "instances": {"type": "dict", "options": {role: {"type": "raw"} for role in ENGINE_ROLES}},
-}
 DRIFT_SPEC: dict[str, Any] = {
     "on_drift": {"type": "str", "choices": list(drift.ON_DRIFT), "default": drift.REPAIR},
     "allow_during_fault": {"type": "bool", "default": False},
@@ -70,44 +65,6 @@ OBJECT_KINDS = ("Service", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"
 
 # Seconds that a finished state must hold where the operator may tear down what it just built.
 GANG_STABLE_SECONDS = 5.0
-
-
-def given_config(module: Any) -> UserConfig | None:
-    """The user config of the options, or None when none was given."""
-    document = _inputs.read_user_config(module.params["user_config"], module.params["user_config_content"])
-    hide_secrets(module, module.params["overrides"], document and document.data)
-    if document is None:
-        return None
-    overrides: dict[Path, Any] = {("motor_deploy_config", key): value for key, value in (module.params["overrides"] or {}).items()}
-    return parse(override(document, overrides, source="overrides") if overrides else document)
-
-
-def hide_secrets(module: Any, *given: Any) -> None:
-    """Have Ansible put asterisks in the place of these secrets in all that it shows, the options at -vvv included."""
-    # As kubernetes.core does with its own; its module class has no other way.
-    module._module.no_log_values.update(value for data in given for value in secrets.values(data))
-
-
-def namespace_of(module: Any, config: UserConfig | None) -> str:
-    """The namespace: option or `job_id` (of the user config, or overridden), which must agree."""
-    option = module.params["namespace"]
-    if config is None and not option:
-        option = (module.params["overrides"] or {}).get("job_id")
-    if config is None and not option:
-        raise InputError("namespace is needed (or user_config, whose job_id names it)", source="namespace", path="namespace")
-    if config is not None and option and option != config.namespace:
-        raise InputError(
-            f"namespace is {option}, but motor_deploy_config.job_id of the user config is {config.namespace}: make them equal or leave namespace out",
-            source="namespace",
-            path="namespace",
-        )
-    return option or str(config.namespace if config else "")
-
-
-def given_counts(module: Any) -> dict[str, int]:
-    """The option `instances` as strict integers; engine roles that were not named are left out."""
-    given = module.params["instances"] or {}
-    return {role: validate_count(count, source="instances", engine_role=role) for role, count in given.items() if count is not None}
 
 
 def given_choice(module: Any) -> Choice:
