@@ -29,6 +29,9 @@ PLANS = tuple(
     f"{MOTOR}/test_{name}.py" for name in ("plans", "plan_deploy", "choice", "counts", "drift", "faults", "plan_adopt", "replace")
 )
 PROPERTY = "tests/property/test_property_plans.py"
+RULES = tuple(f"{MOTOR}/test_rule_{name}.py" for name in ("reader", "decisions", "lint", "relaxed", "resize", "live"))
+RULES_PROPERTY = "tests/property/test_scaling_rule_writer.py"
+SLOW = (PROPERTY, RULES_PROPERTY)
 # Which tests are about which module: quick ones first, then (for what is still alive) the property test.
 TARGETS: dict[str, tuple[str, ...]] = {
     "_motor/plan.py": (f"{MOTOR}/test_plan.py", *PLANS, PROPERTY),
@@ -42,6 +45,10 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "_motor/guard.py": (f"{MOTOR}/test_guard.py", *PLANS, PROPERTY),
     "_motor/baseline.py": (f"{MOTOR}/test_baseline.py", *PLANS),
     "_motor/record.py": (f"{MOTOR}/test_record.py", *PLANS, PROPERTY),
+    "_motor/scaling_rule.py": (f"{MOTOR}/test_rule_decisions.py", *RULES, RULES_PROPERTY),
+    "_motor/rule_reader.py": (f"{MOTOR}/test_rule_reader.py", *RULES, RULES_PROPERTY),
+    "_motor/rule_lint.py": (f"{MOTOR}/test_rule_lint.py", RULES_PROPERTY),
+    "_motor/rule_resize.py": (f"{MOTOR}/test_rule_resize.py",),
     "_cluster/lock.py": (f"{UNIT}/_cluster/test_lock.py", f"{UNIT}/_cluster/test_contender.py"),
 }
 PAGE = Path(__file__).with_name("survivors.md")
@@ -51,7 +58,7 @@ _ROW = re.compile(r"^- `(?P<name>.*)`: (?P<why>.*)$")
 _COUNT = re.compile(r"^## (?P<module>\S+): (?P<killed>\d+) of (?P<total>\d+) killed$")
 HEADER = """# What mutation testing leaves alive
 
-`make mutation` changes plan, baseline and lock code in every small way (`tests/mutation/mutants.py` says which) and runs the tests
+`make mutation` changes the code of plans, baselines, scaling rules and the lock in every small way (`tests/mutation/mutants.py` says which) and runs the tests
 of the changed module. This page lists each change that no test notices, with the reason why it may live.
 The list is written by the program; the reasons are written by hand and kept as long as the change survives.
 """
@@ -60,12 +67,12 @@ The list is written by the program; the reasons are written by hand and kept as 
 def existing(tests: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Quick tests and slow ones."""
     found = [test for test in tests if (runs.ROOT / test).exists()]
-    return [test for test in found if test != PROPERTY], [test for test in found if test == PROPERTY]
+    return [test for test in found if test not in SLOW], [test for test in found if test in SLOW]
 
 
-def warm_up() -> None:
-    """Make a worker ready for changes of functions: it has loaded all that any target needs."""
-    tests = {test: None for found in TARGETS.values() for part in existing(found) for test in part}
+def warm_up(modules: list[str]) -> None:
+    """Make a worker ready for changes of functions: it has loaded all that any of these modules needs."""
+    tests = {test: None for module in modules for part in existing(TARGETS[module]) for test in part}
     runs.warm(list(tests))
 
 
@@ -134,8 +141,9 @@ def main() -> int:
     before = known()
     results = {module: before[module] for module in TARGETS if module in before}
     context = multiprocessing.get_context("fork")
-    with context.Pool(options.jobs) as clean, context.Pool(options.jobs, warm_up) as warm:
-        for module in options.modules or TARGETS:
+    modules = options.modules or list(TARGETS)
+    with context.Pool(options.jobs) as clean, context.Pool(options.jobs, warm_up, (modules,)) as warm:
+        for module in modules:
             reasons = before.get(module, (0, {}))[1]
             count, alive = examine(module, clean, warm)
             results[module] = (count, {name: reasons.get(name, UNEXPLAINED) for name in alive})
