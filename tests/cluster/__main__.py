@@ -26,6 +26,9 @@ def main() -> None:
     parser.add_argument("--a2-nodes", type=int, default=4)
     parser.add_argument("--a3-nodes", type=int, default=40)
     parser.add_argument("--cpu-nodes", type=int, default=2)
+    parser.add_argument(
+        "--ascend-operator", action=argparse.BooleanOptionalAction, default=True, help="AscendJobs and gang scheduling, too"
+    )
     options = parser.parse_args()
     if options.state is None and (options.detach or options.command == "down"):
         parser.error("--state FILE is needed")
@@ -37,7 +40,8 @@ def main() -> None:
         return
     if options.detach:
         numbers = [f"--{name}-nodes={getattr(options, f'{name}_nodes')}" for name in ("a2", "a3", "cpu")]
-        print(detached.up(options.state.resolve(), numbers))
+        operator = "--ascend-operator" if options.ascend_operator else "--no-ascend-operator"
+        print(detached.up(options.state.resolve(), [*numbers, operator]))
         return
     _run(options, programs)
 
@@ -47,9 +51,8 @@ def _run(options: argparse.Namespace, programs: Path) -> None:
     end = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: end.set())
-    with Cluster(
-        a2_nodes=options.a2_nodes, a3_nodes=options.a3_nodes, cpu_nodes=options.cpu_nodes, infer_operator=True, egress=True
-    ) as cluster:
+    counts = {"a2_nodes": options.a2_nodes, "a3_nodes": options.a3_nodes, "cpu_nodes": options.cpu_nodes}
+    with Cluster(**counts, infer_operator=True, ascend_operator=options.ascend_operator, restart_after=10, egress=True) as cluster:
         print(f"export KUBECONFIG={cluster.kubeconfig} K8S_AUTH_KUBECONFIG={cluster.kubeconfig}")
         print(f"{programs / 'kubectl'} get nodes    # Ctrl-C stops the cluster", flush=True)
         if options.state:

@@ -15,6 +15,7 @@ from tests.cluster import Cluster, nodes
 from tests.cluster.ascend_operator import objects
 from tests.cluster.gang_scheduler.resources import NPU
 from tests.cluster.kube_client import CONFIG_MAPS, EVENTS, NODES, PODS, SERVICES, KubeClient, KubeError, Obj, Resource, wait_for
+from tests.support.infer_services import Recorder
 
 RULE = "scaling-rule"
 PATIENCE = 30.0
@@ -230,3 +231,21 @@ class Task:
 def uids(found: Iterable[Obj]) -> set[str]:
     """Which objects these are."""
     return {row["metadata"]["uid"] for row in found}
+
+
+def phases(seen: Recorder, name: str) -> list[str]:
+    """The phases of a job's PodGroup in their order, each change once."""
+    found: list[str] = []
+    for kind, row, obj in seen.rows:
+        if kind == "PodGroup" and row.startswith(f"{name}-") and obj:
+            phase = (obj.get("status") or {}).get("phase", "")
+            if not found or found[-1] != phase:
+                found.append(phase)
+    return found
+
+
+def in_phase(name: str, phase: str) -> Callable[[str, str, Obj | None], bool]:
+    """A state that `Recorder.first` looks for."""
+    return lambda kind, row, obj: (
+        kind == "PodGroup" and row.startswith(f"{name}-") and ((obj or {}).get("status") or {}).get("phase") == phase
+    )

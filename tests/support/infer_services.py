@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from tests.cluster.infer_operator import objects
 from tests.cluster.kube_client import EVENTS, Informer, KubeClient, Obj, Resource, wait_for
@@ -30,6 +30,13 @@ def role(name: str, replicas: int | None, *, kind: str = "StatefulSet", npus: in
     if replicas is not None:
         body["replicas"] = replicas
     return body
+
+
+class Watched(Protocol):
+    """A namespace and a client that may look into it."""
+
+    client: KubeClient
+    namespace: str
 
 
 class Service:
@@ -87,7 +94,7 @@ class Service:
 class Recorder:
     """The order of changes of several kinds, as a client that watches sees them."""
 
-    def __init__(self, service: Service, *resources: Resource) -> None:
+    def __init__(self, service: Watched, *resources: Resource) -> None:
         self.rows: list[tuple[str, str, Obj | None]] = []
         self.informers = [Informer(service.client, row, self._of(row), namespace=service.namespace) for row in resources]
 

@@ -10,34 +10,15 @@ states are asserted; times are not. The rule is, unless a test says otherwise, t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 from tests.cluster import Cluster
 from tests.cluster.ascend_operator import objects
 from tests.cluster.cluster import ASCEND_OPERATOR, GANG_SCHEDULER
 from tests.cluster.kube_client import CONFIG_MAPS, PODS, SERVICES, Obj, wait_for
-from tests.support.ascend_jobs import RULE, Fleet, Task, uids
+from tests.support.ascend_jobs import RULE, Fleet, Task, in_phase, phases, uids
 from tests.support.infer_services import Recorder
 
 JOBS = {"p0": "g0", "p1": "g0", "d0": "g1"}
-
-
-def phases(seen: Recorder, name: str) -> list[str]:
-    """The phases of a job's PodGroup in their order, each change once."""
-    found: list[str] = []
-    for kind, row, obj in seen.rows:
-        if kind == "PodGroup" and row.startswith(f"{name}-") and obj:
-            phase = (obj.get("status") or {}).get("phase", "")
-            if not found or found[-1] != phase:
-                found.append(phase)
-    return found
-
-
-def in_phase(name: str, phase: str) -> Callable[[str, str, Obj | None], bool]:
-    """A state that `Recorder.first` looks for."""
-    return lambda kind, row, obj: (
-        kind == "PodGroup" and row.startswith(f"{name}-") and ((obj or {}).get("status") or {}).get("phase") == phase
-    )
 
 
 def test_a1_with_room_for_all_every_job_starts_and_pods_follow_the_enqueued_pod_group(task: Task, fleet: Fleet) -> None:

@@ -33,7 +33,7 @@ def objection(pod: Obj, node: Obj, free: Mapping[str, Fraction], wanted: Amounts
 def choose(pod: Obj, nodes: Mapping[str, Obj], free: Mapping[str, Amounts]) -> tuple[str, str]:
     """The node that a pod goes to, or an empty name and why there is none.
 
-    Where NPUs are scarce those fill up first that have least of them left; pods without NPUs keep away from them.
+    Of the nodes that suit, it is the first of those with the fewest NPUs left, so that nodes fill up one after the other.
     """
     wanted = resources.of_pod(pod)
     wanted = {name: value for name, value in wanted.items() if value}
