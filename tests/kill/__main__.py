@@ -23,7 +23,7 @@ if str(COLLECTIONS) not in sys.path:
 from tests.cluster import Cluster
 from tests.kill import runner
 from tests.kill.runner import Lanes, Point, Row
-from tests.kill.verbs import VERBS, Verb
+from tests.kill.verbs import BACKENDS, VERBS, Verb
 
 SECONDS_PER_DAY = 86400
 THIRD = "MINDIE_KILL_THIRD"
@@ -44,7 +44,7 @@ def run(kubeconfig: str, verbs: list[Verb], backends: list[str], third: int, sig
     """Do the points of these verbs on these backends. Rows by what is ended, and backend."""
     rows: dict[tuple[str, str], Row] = {}
     with Lanes(kubeconfig) as lanes:
-        rehearsed = list(lanes.rehearse((backend, verb) for verb in verbs for backend in backends))
+        rehearsed = list(lanes.rehearse((backend, verb) for verb in verbs for backend in backends if backend in verb.backends))
         pictures: dict[str, runner.Pictures] = {backend: {} for backend in backends}
         points: list[Point] = []
         for one in rehearsed:
@@ -67,13 +67,17 @@ def show(rows: dict[tuple[str, str], Row], third: int, seconds: float) -> None:
     table = Table(title=f"Ended at every request: {part}; {seconds:.0f} s, {os.cpu_count()} cores", title_justify="left")
     for column in ("ended", "backend"):
         table.add_column(column)
-    for column in ("points", "not reached", "repeated", "failed", "seconds per point"):
+    for column in ("points", "not reached", "repeated", "failed", "rules linted", "smaller than runs", "seconds per point"):
         table.add_column(column, justify="right")
     for (what, backend), row in rows.items():
-        numbers = (row.points, row.not_reached, row.repeated, len(row.failed), f"{row.seconds / max(1, row.points):.1f}")
+        counted = (row.points, row.not_reached, row.repeated, len(row.failed), row.linted, row.smaller)
+        numbers = (*counted, f"{row.seconds / max(1, row.points):.1f}")
         table.add_row(what, backend, *map(str, numbers))
-    sums = (sum(getattr(row, field) for row in rows.values()) for field in ("points", "not_reached", "repeated"))
-    table.add_row("sum", "", *map(str, sums), str(sum(len(row.failed) for row in rows.values())))
+    before, after = (
+        [sum(getattr(row, field) for row in rows.values()) for field in fields]
+        for fields in (("points", "not_reached", "repeated"), ("linted", "smaller"))
+    )
+    table.add_row("sum", "", *map(str, (*before, sum(len(row.failed) for row in rows.values()), *after)))
     Console(width=120).print(table)
 
 
@@ -83,7 +87,7 @@ def cluster(kubeconfig: str | None) -> Iterator[str]:
     if kubeconfig:
         yield kubeconfig
         return
-    with Cluster(a2_nodes=0, a3_nodes=40, cpu_nodes=2, infer_operator=True) as made:
+    with Cluster(a2_nodes=0, a3_nodes=40, cpu_nodes=2, infer_operator=True, ascend_operator=True, sessions=0.1) as made:
         yield made.kubeconfig
 
 
@@ -93,14 +97,14 @@ def main() -> int:
     parser.add_argument("--kubeconfig", help="a running test cluster (default: one of its own)")
     parser.add_argument("--part", action="store_true", help=f"of most verbs only a third: {THIRD}, or another one each day")
     parser.add_argument("--verb", action="append", choices=[verb.name for verb in VERBS])
-    parser.add_argument("--backend", action="append", choices=runner.backends())
+    parser.add_argument("--backend", action="append", choices=BACKENDS)
     parser.add_argument("--without-signals", action="store_true", help="no SIGTERM, SIGINT and SIGKILL to modules and ansible-playbook")
     given = parser.parse_args()
     verbs = [verb for verb in VERBS if not given.verb or verb.name in given.verb]
     third = third_of_today() if given.part else ALL
     with cluster(given.kubeconfig) as kubeconfig:
         started = time.monotonic()
-        rows = run(kubeconfig, verbs, given.backend or list(runner.backends()), third, not given.without_signals)
+        rows = run(kubeconfig, verbs, given.backend or list(BACKENDS), third, not given.without_signals)
     show(rows, third, time.monotonic() - started)
     return 1 if any(row.failed or not row.points for row in rows.values()) else 0
 

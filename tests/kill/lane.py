@@ -5,32 +5,27 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import signal
 import time
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import record
-from tests.cluster.kube_client import CONFIG_MAPS, DEPLOYMENTS, STATEFUL_SETS, KubeClient, Resource
+from tests.cluster.kube_client import CONFIG_MAPS, KubeClient, Resource
 
-from . import child, picture
+from . import child, picture, rule
 from .child import Moment, Ran, Task, Trap
 from .picture import CLUSTER_KINDS, KINDS, LEASES, OF_NAMESPACE, REVISIONS, Picture
 from .play import Strike, interrupted
-from .verbs import Verb, Wish
+from .rule import Checked
+from .services import SERVICES, Service
+from .verbs import JOB_BACKEND, Verb, Wish
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-RELEASE = EXAMPLES / "release-2026-05"
-MODES = {"deployments": "multi_deployment", "infer_service_set": "infer_service_set"}
 NAMESPACES = Resource("v1", "Namespace", "namespaces", namespaced=False)
 ACCOUNTS = Resource("v1", "ServiceAccount", "serviceaccounts")
-# The lowest node ports are those that the server itself takes last.
-FIRST_NODE_PORT = 30020
 # Namespaces of lanes carry it, so that all of them can be found and deleted.
 LABEL = "tests/kill"
 # More revisions than are kept.
@@ -39,8 +34,6 @@ TOO_SLOW = "it could not be renewed"
 MOST_REPETITIONS = 2
 MANAGED_BY = "app.kubernetes.io/managed-by=ascend.mindie"
 COMMON = {"wait_timeout": 60, "lock_duration": 2}
-SMALL = {"p_pod_npu_num": 2, "d_pod_npu_num": 2}
-PARALLEL = {"dp_size": 1, "tp_size": 2, "pp_size": 1}
 
 
 class Unprepared(Exception):
@@ -49,12 +42,16 @@ class Unprepared(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one point; no problem means that the promise was kept. `reached`: the signal was sent."""
+    """What came of one point; no problem means that the promise was kept. `reached`: the signal was sent. `linted`: how often
+    a scaling rule was checked; `smaller`: how often it asked for less than ran.
+    """
 
     problems: tuple[str, ...]
     reached: bool
     repeated: int
     seconds: float
+    linted: int = 0
+    smaller: int = 0
 
 
 class Lane:
@@ -62,36 +59,21 @@ class Lane:
 
     def __init__(self, kubeconfig: str, number: int, backend: str, folder: Path) -> None:
         self._kubeconfig, self._number, self.backend = kubeconfig, number, backend
+        self.service: Service = SERVICES[backend](backend, number)
         self.client = KubeClient.from_kubeconfig(kubeconfig)
         self.namespace = ""
         self._now: Wish | None = None
         self._made = 0
         self._folder = folder
-
-    @cached_property
-    def _sample(self) -> dict[str, Any]:
-        config: dict[str, Any] = json.loads((EXAMPLES / "configs" / MODES[self.backend] / "user_config.json").read_text())
-        config["motor_deploy_config"].update(SMALL)
-        for section in ("motor_engine_prefill_config", "motor_engine_decode_config"):
-            config[section]["model_config"]["parallel_config"] = PARALLEL
-        return config
+        self._checked: list[Checked] = []
 
     def user_config(self, wish: Wish) -> dict[str, Any]:
         """The user config of a wish."""
-        config = copy.deepcopy(self._sample)
-        config["motor_deploy_config"].update(
-            job_id=self.namespace, p_instances_num=wish.prefill, d_instances_num=wish.decode, image_name=wish.image
-        )
-        config["motor_controller_config"]["logging_config"]["log_level"] = wish.level
-        return config
+        return self.service.user_config(self.namespace, wish)
 
     def deployment(self, wish: Wish) -> Task:
         """The task that brings a service into being."""
-        env = EXAMPLES / "configs" / MODES[self.backend] / "env.json"
-        # The lanes choose at the same time, so each has a port of its own where the server does not choose.
-        ports = "auto" if self.backend == "deployments" else {"mindie-motor-infer": FIRST_NODE_PORT + self._number}
-        options = {"user_config_content": self.user_config(wish), "env": str(env), "release": str(RELEASE), "node_ports": ports}
-        return "motor_service", options
+        return "motor_service", {"user_config_content": self.user_config(wish), **self.service.sources(wish)}
 
     def run(self, task: Task, trap: Trap | None = None) -> Ran:
         """Run a task in a child."""
@@ -152,10 +134,12 @@ class Lane:
         seconds, the point proves nothing and is repeated.
         """
         started = time.monotonic()
+        self._checked.clear()
         repeated, (reached, problems) = 0, self._point(verb, trap, pictures, nth)
         while repeated < MOST_REPETITIONS and TOO_SLOW in " ".join(problems):
             repeated, (reached, problems) = repeated + 1, self._point(verb, trap, pictures, nth)
-        return Outcome(tuple(problems), reached, repeated, time.monotonic() - started)
+        linted, smaller = (sum(getattr(one, field) for one in self._checked) for field in ("linted", "smaller"))
+        return Outcome(tuple(problems), reached, repeated, time.monotonic() - started, linted, smaller)
 
     def _point(self, verb: Verb, trap: Trap, pictures: dict[Wish, Picture], nth: int) -> tuple[bool, list[str]]:
         start, goal = (verb.goal, verb.start) if verb.toggles and self._now == verb.goal else (verb.start, verb.goal)
@@ -178,16 +162,31 @@ class Lane:
         ended = self.run(task, trap)
         said = str((ended.result or {}).get("msg", f"no message, ended by signal {ended.ended_by}"))
         problems = self._not_orderly(ended) if ended.sprung and trap.signal != signal.SIGKILL else []
+        problems += self._rule_problems(self._check_rule(self.client))
         return ended.sprung, said, self.run(task).result, problems
 
     def _play(self, task: Task, strike: Strike) -> tuple[bool, str, dict[str, Any] | None, list[str]]:
         """The same for ansible-playbook."""
         module, options = task
         given = (module, {**COMMON, **options})
-        done = child.forked(lambda: interrupted(self._kubeconfig, self._folder, given, strike))[0]
+
+        def between() -> dict[str, Any]:  # in a child, which must not share a connection
+            return dict(self._check_rule(KubeClient.from_kubeconfig(self._kubeconfig)).__dict__)
+
+        done = child.forked(lambda: interrupted(self._kubeconfig, self._folder, given, strike, between))[0]
         if done is None:
             return False, "", None, ["the play could not be run"]
-        return done["sprung"], f"ansible-playbook ended with {done['code']}: {done['said']}", done["again"], []
+        problems = self._rule_problems(Checked(**done["between"]))
+        return done["sprung"], f"ansible-playbook ended with {done['code']}: {done['said']}", done["again"], problems
+
+    def _check_rule(self, client: KubeClient, *, done: bool = False) -> Checked:
+        """The scaling rule as it is now; other backends have none."""
+        return rule.check(client, self.namespace, done=done) if self.backend == JOB_BACKEND else Checked()
+
+    def _rule_problems(self, checked: Checked) -> list[str]:
+        """What is wrong with the rule; what was looked at is counted."""
+        self._checked.append(checked)
+        return list(checked.problems)
 
     def _not_orderly(self, ended: Ran) -> list[str]:
         """What is wrong with how a module ended that was asked to end: it says how far it came, and gives the lock back."""
@@ -222,9 +221,10 @@ class Lane:
         """What is wrong with record and lock."""
         config_map = self.client.get(CONFIG_MAPS, self.namespace, "motor-config")
         lease = self.client.get(LEASES, self.namespace, "ascend-mindie")
+        rule_problems = self._rule_problems(self._check_rule(self.client, done=True))
         if goal.absent:
             return [f"{name} is left" for name, found in (("motor-config", config_map), ("the Lease", lease)) if found]
-        problems = []
+        problems = rule_problems
         applied, standing = record.applied_of(config_map) or {}, record.standing(config_map)
         if standing != record.APPLIED or applied.get("counts") != goal.counts():
             problems.append(f"the record of success is {standing}, {applied}")
@@ -238,15 +238,11 @@ class Lane:
 
     def _workloads(self) -> dict[str, tuple[str, int]]:
         """uid and generation of each engine workload."""
-        kind = DEPLOYMENTS if self.backend == "deployments" else STATEFUL_SETS
-        found = {item["metadata"]["name"]: item["metadata"] for item in self.client.list(kind, self.namespace)["items"]}
-        return {name: (item["uid"], item["generation"]) for name, item in found.items() if not name.startswith("mindie-motor-")}
+        found = {item["metadata"]["name"]: item["metadata"] for item in self.client.list(self.service.workloads, self.namespace)["items"]}
+        return {name: (item["uid"], item["generation"]) for name, item in found.items() if not name.startswith(self.service.control)}
 
     def _names(self, wish: Wish) -> set[str]:
-        counts = wish.counts()
-        if self.backend == "deployments":
-            return {f"vllm-{role[0]}{index}" for role, count in counts.items() for index in range(count)}
-        return {f"vllm-0-{role}-{index}" for role, count in counts.items() for index in range(count)}
+        return {self.service.name(role, index) for role, count in wish.counts().items() for index in range(count)}
 
     def _forget_discovery(self) -> None:
         """The client library asks for the server's version and groups only when it does not remember them."""
@@ -274,7 +270,7 @@ class Lane:
     def _start_afresh(self) -> None:
         self._drop()
         self._made += 1
-        self.namespace = f"kill-{MODES[self.backend][:5]}-{self._number}-{self._made}"
+        self.namespace = f"kill-{self.backend[:5]}-{self._number}-{self._made}"
         self.client.create(NAMESPACES, {"metadata": {"name": self.namespace, "labels": {LABEL: "true"}}})
         while self.client.get(ACCOUNTS, self.namespace, "default") is None:
             time.sleep(0.05)

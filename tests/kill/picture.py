@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections import Counter
 from typing import Any
 
+from tests.cluster.ascend_operator.objects import ASCEND_JOBS
+from tests.cluster.ascend_operator.rank_table import KEY, PREFIX
 from tests.cluster.infer_operator.objects import INFER_SERVICE_SETS, INFER_SERVICES, INSTANCE_SETS, POD_GROUPS
 from tests.cluster.kube_client import CONFIG_MAPS, DEPLOYMENTS, PODS, SECRETS, SERVICES, STATEFUL_SETS, KubeClient, Obj, Resource
 
@@ -28,6 +31,7 @@ KINDS = (
     DEPLOYMENTS,
     REPLICA_SETS,
     STATEFUL_SETS,
+    ASCEND_JOBS,
     INFER_SERVICE_SETS,
     INFER_SERVICES,
     INSTANCE_SETS,
@@ -47,7 +51,7 @@ SETTLING_SECONDS = 15.0
 
 Picture = Counter[str]
 OURS = "ControllerRevision of ours"
-_PASSING = re.compile(r" is gone$| \(terminating\)$")
+_PASSING = re.compile(r" is gone$| \(terminating\)$|, (initializing|new|Pending|Inqueue|Unknown)$")
 
 
 def take(client: KubeClient, namespace: str) -> Picture:
@@ -94,12 +98,21 @@ def wait_for(client: KubeClient, namespace: str, wanted: Picture) -> list[str]:
 def _describe(item: Obj, by_uid: dict[str, Obj], namespace: str) -> str:
     metadata = item["metadata"]
     ending = " (terminating)" if metadata.get("deletionTimestamp") else ""
-    return f"{item['kind']} {_name(item, by_uid).replace(namespace, '~')}{ending}"
+    return f"{item['kind']} {_name(item, by_uid).replace(namespace, '~')}{_state(item)}{ending}"
+
+
+def _state(item: Obj) -> str:
+    """Of pods and PodGroups of AscendJobs the phase; of a rank table whether it is complete: only one that is older than its job ever is."""
+    if item["kind"] == "ConfigMap" and item["metadata"]["name"].startswith(PREFIX):
+        return f", {json.loads(item['data'][KEY])['status']}"
+    owners = (row["kind"] for row in item["metadata"].get("ownerReferences") or ())
+    phase = (item.get("status") or {}).get("phase") or "new"
+    return f", {phase}" if item["kind"] in ("Pod", "PodGroup") and ASCEND_JOBS.kind in owners else ""
 
 
 def _name(item: Obj, by_uid: dict[str, Obj]) -> str:
     owner: Any = next((row for row in item["metadata"].get("ownerReferences") or () if row.get("controller")), None)
-    if owner is None or item["kind"] not in ("Pod", "ReplicaSet") or owner["kind"] == "StatefulSet":
+    if owner is None or item["kind"] not in ("Pod", "PodGroup", "ReplicaSet") or owner["kind"] == "StatefulSet":
         return str(item["metadata"]["name"])
     above = by_uid.get(owner["uid"])
     return f"of {owner['kind']} {_name(above, by_uid)}" if above else f"whose {re.sub('-[^-]*$', '', owner['name'])} is gone"

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ class Strike:
     when: str
 
 
-def interrupted(kubeconfig: str, folder: Path, task: Task, strike: Strike) -> dict[str, Any]:
+def interrupted(kubeconfig: str, folder: Path, task: Task, strike: Strike, between: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Run the task by ansible-playbook, strike at one of its writes, and as soon as ansible-playbook has ended run the task again.
 
     Returns whether the write came (`sprung`), how ansible-playbook ended (`code`, `said`), and the result of the task run `again`. The
@@ -66,9 +67,16 @@ def interrupted(kubeconfig: str, folder: Path, task: Task, strike: Strike) -> di
 
         planted = proxy.fault(mutating=True, path=OTHER_THAN_LEASES, nth=strike.nth, when=strike.when, call=hit)
         code = process.wait(LONGEST_SECONDS)
+        seen = between()
         again = run_module(module, kubeconfig=kubeconfig, **options)
         _wait_for_silence(proxy)
-        return {"sprung": planted.seen >= strike.nth, "code": code, "said": (folder / "said").read_text()[-2000:], "again": again}
+        return {
+            "sprung": planted.seen >= strike.nth,
+            "code": code,
+            "said": (folder / "said").read_text()[-2000:],
+            "between": seen,
+            "again": again,
+        }
 
 
 def _wait_for_silence(proxy: FaultProxy) -> None:

@@ -21,7 +21,7 @@ from tests.cluster.kube_client import KubeClient, KubeError
 from tests.support.modules import warm
 
 from .child import AFTER, BEFORE, Moment, Trap
-from .lane import LABEL, MODES, NAMESPACES, Lane, Outcome
+from .lane import LABEL, NAMESPACES, Lane, Outcome
 from .picture import Picture
 from .verbs import MODULES, VERBS, Verb, Wish
 
@@ -62,6 +62,8 @@ class Row:
     not_reached: int = 0
     repeated: int = 0
     seconds: float = 0.0
+    linted: int = 0
+    smaller: int = 0
     failed: list[str] = field(default_factory=list)
 
     def add(self, point: Point, outcome: Outcome) -> None:
@@ -70,6 +72,8 @@ class Row:
         self.not_reached += not outcome.reached
         self.repeated += outcome.repeated
         self.seconds += outcome.seconds
+        self.linted += outcome.linted
+        self.smaller += outcome.smaller
         problems = list(outcome.problems)
         if not outcome.reached and point.trap.moment.mutating and not point.trap.moment.timed:
             problems.append("the request never came")
@@ -205,8 +209,3 @@ def _work(job: tuple[list[Point], Pictures]) -> list[tuple[Point, Outcome]]:
             lane.forget()
         done.append((point, outcome))
     return done
-
-
-def backends() -> tuple[str, ...]:
-    """All backends so far."""
-    return tuple(MODES)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from .lane import Lane
 
 MODULES = ("motor_service", "motor_instance_scale", "motor_config_baseline")
+DEPLOYMENT_BACKEND, SET_BACKEND, JOB_BACKEND = "deployments", "infer_service_set", "ascend_jobs"
+# Pods of AscendJobs read nothing of motor-config, and nothing else makes services of them that could be adopted.
+MOTOR_BACKENDS = (DEPLOYMENT_BACKEND, SET_BACKEND)
+BACKENDS = (*MOTOR_BACKENDS, JOB_BACKEND)
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Verb:
 
     `keeps`: instances that stay are not touched. `toggles`: the way back consists of the same requests, so it is killed in turn.
     `past`: the service was like the goal before.
-    `always`: all points are done even when only a part of the rest is.
+    `always`: all points are done even when only a part of the rest is. `backends`: those that know the verb.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Verb:
     toggles: bool = False
     past: bool = False
     always: bool = False
+    backends: tuple[str, ...] = BACKENDS
 
 
 def _deploy(lane: Lane, goal: Wish) -> Task:
@@ -73,7 +78,7 @@ def _update(lane: Lane, goal: Wish) -> Task:
 
 
 def _roll_back(lane: Lane, goal: Wish) -> Task:
-    return "motor_service", {"namespace": lane.namespace, "revision": lane.revision(goal)}
+    return "motor_service", {"namespace": lane.namespace, "revision": lane.revision(goal), **lane.service.sources_of_past(goal)}
 
 
 def _adopt(lane: Lane, goal: Wish) -> Task:
@@ -89,10 +94,13 @@ VERBS = (
     Verb("scale out", "counts", FEW, MANY, _scale, always=True),
     Verb("scale in", "counts", MANY, FEW, _scale, always=True),
     Verb("scale both ways", "counts", Wish(prefill=2, decode=4), Wish(prefill=4, decode=2), _scale, always=True),
-    Verb("update", "config", FEW, replace(FEW, level="DEBUG"), _update, toggles=True),
+    Verb("update", "config", FEW, replace(FEW, level="DEBUG"), _update, toggles=True, backends=MOTOR_BACKENDS),
     Verb("replace", "image", Wish(), Wish(image="registry.example/mindie-motor:other"), _replace, keeps=False, toggles=True),
     Verb("roll back", "past", Wish(prefill=4, level="DEBUG"), Wish(), _roll_back, past=True),
-    Verb("adopt", "config", replace(FEW, strange=True), FEW, _adopt),
+    Verb("adopt", "config", replace(FEW, strange=True), FEW, _adopt, backends=MOTOR_BACKENDS),
     Verb("deploy", "life", NONE, Wish(), _deploy, always=True),
     Verb("remove", "life", Wish(), NONE, _remove),
+    # The example of MindCluster's documentation.
+    Verb("documented scale out", "documented", Wish(), Wish(prefill=3), _scale, always=True, backends=(JOB_BACKEND,)),
+    Verb("documented scale in", "documented", Wish(prefill=3), Wish(prefill=1), _scale, always=True, backends=(JOB_BACKEND,)),
 )
