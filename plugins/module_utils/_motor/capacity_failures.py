@@ -11,14 +11,14 @@ few additions. Where the task comes to rest is worked out once per such number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import comb
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from .capacity_growth import Rest, Task
 from .capacity_model import Instance, Load
-from .capacity_room import Grid, Histogram, Regions, Room
+from .capacity_room import Grid, Regions, Room
 from .errors import InputError
 
 # Cases that are gone through at most; 3 of 200 servers, no two of them alike, are 1.4 million.
@@ -27,6 +27,7 @@ MOST_CASES = 3_000_000
 MOST_KNOWN = 200_000
 # A digit of the number: bits for a count of instances or of places.
 _COUNT = 16
+_DIGIT = (1 << _COUNT) - 1
 _BYTE = 8
 Case: TypeAlias = "tuple[tuple[int, int], ...]"
 
@@ -49,11 +50,21 @@ class Survey:
     single: dict[str, Rest] = field(default_factory=dict)
 
 
-class _Digits:
-    """What instances and servers add to the number of a case.
+class _State(NamedTuple):
+    """A case: lost instances (bits), its number and mark, and what it touches."""
 
-    The lowest digits count lost instances by group. Above them are the places of each region (pods of one size), or one byte per
-    server with its free NPUs (any sizes).
+    lost: int
+    number: int
+    mark: int
+    touched: int
+
+
+class _Digits:
+    """What instances and servers add to the number of a case, and to its mark, which is all that matters of it.
+
+    The lowest digits count lost instances by group. Above them the number has the places of each region (pods of one size), or one
+    byte per server with its free NPUs (any sizes); the mark has the servers of each region by level of free NPUs. With pods of one
+    size both are the same.
     """
 
     def __init__(self, load: Load, task: Task, grid: Grid, regions: Regions) -> None:
@@ -64,25 +75,21 @@ class _Digits:
         order = sorted(range(len(load.servers)), key=lambda index: (regions.of[index], index))
         self._position = {load.servers[index].name: place for place, index in enumerate(order)}
         self._region = {server.name: region for server, region in zip(load.servers, regions.of, strict=True)}
-        self._places = grid.one_size and all(item.npus_per_pod == grid.sizes[0] for item in load.instances)
+        self.one_size = grid.one_size and all(item.npus_per_pod == grid.sizes[0] for item in load.instances)
+        self._width = 1 if self.one_size else len(grid.levels)
         found = [regions.of[index] for index in order]
         starts = [found.index(region) if region in found else 0 for region in range(regions.count)]
         self._slices = [(start, start + found.count(region)) for region, start in enumerate(starts)]
         self._bytes = len(order)
         self._down = {server.name for server in load.servers if not server.usable}
 
-    @property
-    def counts_places(self) -> bool:
-        """The number itself says all that matters."""
-        return self._places
-
     def server(self, name: str, npus: int) -> int:
         """What `npus` free NPUs of a server are worth; they may be free already or come free."""
-        if self._places:
+        if self.one_size:
             return npus // self._grid.sizes[0] << self._low + _COUNT * self._region[name]
         return npus << self._low + _BYTE * self._position[name]
 
-    def room_of(self, instance: Instance) -> int:
+    def freed(self, instance: Instance) -> int:
         """What the NPUs of an instance are worth. A server that is not usable gives none back."""
         return sum(self.server(name, instance.npus_per_pod) for name in instance.pods if name not in self._down)
 
@@ -90,49 +97,68 @@ class _Digits:
         """The digit of one lost instance, without its NPUs."""
         return 1 << _COUNT * self._group[instance.group]
 
-    def key(self, number: int) -> object:
-        """What tells apart cases that may end differently."""
-        if self._places:
+    def touches(self, bit: int, names: Iterable[str]) -> int:
+        """What an instance (its bit, and the servers of its pods) changes. Marks of changes that touch nothing in common add up."""
+        return 1 << bit if self.one_size else sum(1 << self._position[name] for name in set(names))
+
+    def touched(self, name: str, bits: int) -> int:
+        """What the loss of a server changes besides its instances (bits)."""
+        return bits if self.one_size else 1 << self._position[name]
+
+    def mark(self, number: int) -> int:
+        """The mark of a number."""
+        if self.one_size:
             return number
-        return number & (1 << self._low) - 1, *self._rows(number)
-
-    def _rows(self, number: int) -> list[Histogram]:
-        """The histogram of each region; those of super pods in order, as one super pod is like another."""
         data = (number >> self._low).to_bytes(self._bytes, "little").translate(self._grid.floor)
-        levels = self._grid.levels
-        first, *others = [tuple([data.count(level, start, end) for level in levels]) for start, end in self._slices]
-        return [first, *sorted(others)]
+        found = 0
+        for start, end in reversed(self._slices):
+            for level in reversed(self._grid.levels):
+                found = found << _COUNT | data.count(level, start, end)
+        return found << self._low | number & (1 << self._low) - 1
 
-    def left(self, number: int, running: Sequence[int]) -> list[int]:
+    def left(self, mark: int, running: Sequence[int]) -> list[int]:
         """Running instances by group."""
-        mask = (1 << _COUNT) - 1
-        return [count - (number >> _COUNT * index & mask) for index, count in enumerate(running)]
+        return [count - (mark >> _COUNT * index & _DIGIT) for index, count in enumerate(running)]
 
-    def any_lost(self, number: int) -> bool:
+    def any_lost(self, mark: int) -> bool:
         """Whether the fault hit an instance of the task."""
-        return bool(number & (1 << self._low) - 1)
+        return bool(mark & (1 << self._low) - 1)
 
-    def room(self, number: int) -> Room:
+    def room(self, mark: int) -> Room:
         """The room of a case."""
-        digits = number >> self._low
-        if self._places:
-            width = len(self._grid.levels)
-            mask = (1 << _COUNT) - 1
-            rows = [((digits >> _COUNT * region & mask), *[0] * (width - 1)) for region in range(self.regions.count)]
-            return Room(self._grid, [row[:width] for row in rows])
-        return Room(self._grid, self._rows(number))
+        digits = mark >> self._low
+        counts = [digits >> _COUNT * index & _DIGIT for index in range(self.regions.count * self._width)]
+        filling = [0] * (len(self._grid.levels) - self._width)
+        return Room(self._grid, [(*counts[at : at + self._width], *filling) for at in range(0, len(counts), self._width)])
 
 
 @dataclass(frozen=True)
 class _Class:
     """Servers that are alike: their names, the instances on them (bits), what the first one that fails adds to the number (its
-    instances are lost), and what each one takes from it.
+    instances are lost) and to the mark, what each one takes from the number, and what the first one touches.
     """
 
     names: tuple[str, ...]
     hosts: int
     first: int
+    mark: int
     goes: tuple[int, ...]
+    touches: int
+
+
+class _Victims:
+    """Instances that may be given up, in their order: what the first n of them add to number and mark, and what they touch."""
+
+    def __init__(self, load: Load, digits: _Digits, freed: Sequence[int], touches: Sequence[int], group: str | None, start: int) -> None:
+        bits = [bit for bit, item in enumerate(load.instances) if item.group == group]
+        self.bits = sum(1 << bit for bit in bits)
+        # It does not matter which ones go: the rest follows from the mark alone.
+        self.alike = digits.one_size and len({freed[bit] for bit in bits}) <= 1
+        self.numbers, self.marks, self.touches = [0], [0], [0]
+        for bit in bits:
+            self.numbers.append(self.numbers[-1] + freed[bit])
+            self.marks.append(digits.mark(start + self.numbers[-1]) - digits.mark(start))
+            self.touches.append(self.touches[-1] | touches[bit])
 
 
 class _Walk:
@@ -141,47 +167,51 @@ class _Walk:
     def __init__(self, load: Load, task: Task, grid: Grid, regions: Regions, failures: int) -> None:
         self._load, self._task, self._failures = load, task, failures
         self._digits = digits = _Digits(load, task, grid, regions)
-        self._room_of = [digits.room_of(item) for item in load.instances]
-        self._gains = [room + digits.lost(item) for room, item in zip(self._room_of, load.instances, strict=True)]
+        self._freed = [digits.freed(item) for item in load.instances]
+        self._gains = [freed + digits.lost(item) for freed, item in zip(self._freed, load.instances, strict=True)]
+        self._touches = [digits.touches(bit, item.pods) for bit, item in enumerate(load.instances)]
         self._running = tuple(sum(item.group == group for item in load.instances) for group in task.groups)
+        self._start = sum(digits.server(server.name, load.free[server.name]) for server in load.servers if server.usable)
         gives = task.groups[task.shrinks] if task.shrinks is not None else None
-        of_victims = {bit: room for bit, (item, room) in enumerate(zip(load.instances, self._room_of, strict=True)) if item.group == gives}
-        self._victims = sum(1 << bit for bit in of_victims)
-        # It does not matter which instances are given up: the rest follows from the number alone.
-        self._victims_alike = digits.counts_places and len(set(of_victims.values())) <= 1
+        self._victims = _Victims(load, digits, self._freed, self._touches, gives, self._start)
         self._known: dict[object, int] = {}
+        self._final: dict[int, int] = {}
         self._rests: dict[Rest, int] = {}
         self._classes = self._alike()
         self._tallies: list[dict[int, int]] = [{} for dummy in range(failures + 1)]
         self._first: list[dict[int, Case]] = [{} for dummy in range(failures + 1)]
 
     def _alike(self) -> list[_Class]:
-        load, digits = self._load, self._digits
+        load = self._load
         hosted: dict[str, dict[int, int]] = {server.name: {} for server in load.servers}
         for bit, item in enumerate(load.instances):
             for name in item.pods:
                 hosted[name][bit] = hosted[name].get(bit, 0) + 1
         alike: dict[object, list[str]] = {}
-        for server, region in zip(load.servers, digits.regions.of, strict=True):
+        for server, region in zip(load.servers, self._digits.regions.of, strict=True):
             if server.usable:
                 key = (region, load.free[server.name], tuple(hosted[server.name].items()))
                 alike.setdefault(key, []).append(server.name)
-        found = []
-        for names in alike.values():
-            bits = hosted[names[0]]
-            whole = load.free[names[0]] + sum(number * load.instances[bit].npus_per_pod for bit, number in bits.items())
-            goes = tuple(-digits.server(name, whole) for name in names[: self._failures])
-            if goes:
-                found.append(_Class(tuple(names), sum(1 << bit for bit in bits), goes[0] + sum(self._gains[bit] for bit in bits), goes))
-        return found
+        return [self._class(names, hosted[names[0]]) for names in alike.values()] if self._failures else []
+
+    def _class(self, names: Sequence[str], pods: Mapping[int, int]) -> _Class:
+        load, digits = self._load, self._digits
+        npus = load.free[names[0]] + sum(number * load.instances[bit].npus_per_pod for bit, number in pods.items())
+        goes = tuple(-digits.server(name, npus) for name in names[: self._failures])
+        first = goes[0] + sum(self._gains[bit] for bit in pods)
+        mark = digits.mark(self._start + first) - digits.mark(self._start)
+        hosts = sum(1 << bit for bit in pods)
+        touches = digits.touched(names[0], hosts)
+        for bit in pods:
+            touches |= self._touches[bit]
+        return _Class(tuple(names), hosts, first, mark, goes, touches)
 
     def run(self) -> Survey:
         """All tallies."""
         require_cases([len(alike.names) for alike in self._classes], self._failures)
-        start = sum(self._digits.server(server.name, self._load.free[server.name]) for server in self._load.servers if server.usable)
-        self._start = start
-        self._count(0, start, 0, 1, ())
-        self._visit(0, 0, 0, start, 1, ())
+        start = _State(0, self._start, self._digits.mark(self._start), 0)
+        self._count(0, start, 1, ())
+        self._visit(0, 0, start, 1, ())
         rests = list(self._rests)
         levels = [
             {rests[rest]: self._tally(combinations, self._first[size][rest]) for rest, combinations in self._tallies[size].items()}
@@ -189,99 +219,109 @@ class _Walk:
         ]
         single = {}
         for index, alike in enumerate(self._classes):
-            rest, *dummy = self._outcome(((index, 1),))
+            rest = self._index(self._state(((index, 1),)))
             single.update(dict.fromkeys(alike.names, rests[rest]))
         return Survey(levels, single)
 
-    def _visit(self, begin: int, size: int, lost: int, number: int, weight: int, case: Case) -> None:
+    def _visit(self, begin: int, size: int, state: _State, weight: int, case: Case) -> None:
         """All cases that have the servers of `case`, and others from classes `begin` on."""
-        classes, most = self._classes, self._failures - size
-        for index in range(begin, len(classes)):
-            alike = classes[index]
-            value = self._added(alike, lost, number)
-            now_lost = lost | alike.hosts
-            for fail in range(1, min(len(alike.names), most) + 1):
-                if fail > 1:
-                    value += alike.goes[fail - 1]
-                ways = weight * comb(len(alike.names), fail)
-                now = (*case, (index, fail))
-                self._count(size + fail, value, now_lost, ways, now)
-                if fail < most - 1:
-                    self._visit(index + 1, size + fail, now_lost, value, ways, now)
-                elif fail == most - 1:
-                    self._leaves(index + 1, now_lost, value, ways, now)
+        most = self._failures - size
+        if most == 1:
+            self._leaves(begin, state, weight, case)
+            return
+        for index in range(begin, len(self._classes)):
+            names = len(self._classes[index].names)
+            for fail in range(1, min(names, most) + 1):
+                ways, now = weight * comb(names, fail), (*case, (index, fail))
+                failed = self._failed(index, fail, state)
+                self._count(size + fail, failed, ways, now)
+                if fail < most:
+                    self._visit(index + 1, size + fail, failed, ways, now)
 
-    def _leaves(self, begin: int, lost: int, number: int, weight: int, case: Case) -> None:
+    def _leaves(self, begin: int, state: _State, weight: int, case: Case) -> None:
         """As `_visit`, for the last server that fails: nearly all cases are counted here."""
-        digits, known, size = self._digits, self._known, self._failures
-        tally, first, by_number = self._tallies[size], self._first[size], digits.counts_places
+        final, tally, first = self._final, self._tallies[-1], self._first[-1]
+        touched, mark = state.touched, state.mark
         for index in range(begin, len(self._classes)):
             alike = self._classes[index]
-            value = self._added(alike, lost, number) if lost & alike.hosts else number + alike.first
-            rest = known.get(value if by_number else digits.key(value))
-            if rest is None or rest < 0:
-                rest = self._rest(value, lost | alike.hosts)[0]
+            rest = None if touched & alike.touches else final.get(mark + alike.mark)
+            if rest is None:
+                rest = self._index(self._failed(index, 1, state))
             tally[rest] = tally.get(rest, 0) + weight * len(alike.names)
             if rest not in first:
                 first[rest] = (*case, (index, 1))
 
-    def _added(self, alike: _Class, lost: int, number: int) -> int:
-        """The number when one server of the class fails, too."""
-        if not lost & alike.hosts:
-            return number + alike.first
-        return number + alike.goes[0] + sum(self._gains[bit] for bit in _bits(alike.hosts & ~lost))
+    def _failed(self, index: int, fail: int, state: _State) -> _State:
+        """The state when so many servers of a class fail, too."""
+        alike, number = self._classes[index], state.number
+        apart = fail == 1 and not state.touched & alike.touches
+        if apart:
+            number += alike.first
+        else:
+            number += sum(alike.goes[:fail]) + sum(self._gains[bit] for bit in _bits(alike.hosts & ~state.lost))
+        mark = state.mark + alike.mark if apart else self._digits.mark(number)
+        touched = state.touched | alike.touches
+        for name in alike.names[1:fail]:
+            touched |= self._digits.touched(name, alike.hosts)
+        return _State(state.lost | alike.hosts, number, mark, touched)
 
-    def _count(self, size: int, number: int, lost: int, weight: int, case: Case) -> None:
-        rest = self._rest(number, lost)[0]
+    def _state(self, case: Case) -> _State:
+        state = _State(0, self._start, self._digits.mark(self._start), 0)
+        for index, fail in case:
+            state = self._failed(index, fail, state)
+        return state
+
+    def _count(self, size: int, state: _State, weight: int, case: Case) -> None:
+        rest = self._index(state)
         tally = self._tallies[size]
         tally[rest] = tally.get(rest, 0) + weight
         self._first[size].setdefault(rest, case)
 
-    def _rest(self, number: int, lost: int) -> tuple[int, int]:
+    def _index(self, state: _State) -> int:
+        """The index of the rest of a case."""
+        found = self._final.get(state.mark)
+        if found is None:
+            found, ended = self._rest(state)
+            if not ended or self._victims.alike:
+                _remember(self._final, state.mark, found)
+        return found
+
+    def _rest(self, state: _State) -> tuple[int, int]:
         """The rest of a case (its index), and how many instances are given up; they go in their order, as far as they are not lost."""
-        key = self._digits.key(number)
-        found = self._judged(number, 0, key)
-        ended, alive = 0, self._victims & ~lost
+        victims = self._victims
+        found = self._judged(state.mark, 0, state.mark)
+        number, done, alive, ended = state.number, 0, victims.bits & ~state.lost, 0
         while found < 0:
-            while ended < -found:
-                victim = alive & -alive
-                number += self._room_of[victim.bit_length() - 1]
-                alive ^= victim
-                ended += 1
-            found = self._judged(number, ended, (ended, self._digits.key(number)))
-        if self._victims_alike:
-            self._known[key] = found
+            ended = -found
+            if victims.touches[ended] & state.touched:
+                while done < ended:
+                    lowest = alive & -alive
+                    number += self._freed[lowest.bit_length() - 1]
+                    alive ^= lowest
+                    done += 1
+                mark = self._digits.mark(number)
+            else:
+                mark = state.mark + victims.marks[ended]
+            found = self._judged(mark, ended, (ended, mark))
         return found, ended
 
-    def _judged(self, number: int, ended: int, key: object) -> int:
+    def _judged(self, mark: int, ended: int, key: object) -> int:
         """The index of the rest, or minus the number of instances that have to be given up at least."""
         found = self._known.get(key)
         if found is None:
             digits = self._digits
-            left = digits.left(number, self._running)
-            rest = self._task.settle(left, ended, digits.room(number), fault=digits.any_lost(number))
+            rest = self._task.settle(digits.left(mark, self._running), ended, digits.room(mark), fault=digits.any_lost(mark))
             found = -rest if isinstance(rest, int) else self._rests.setdefault(rest, len(self._rests))
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            self._known[key] = found
+            _remember(self._known, key, found)
         return found
 
-    def _outcome(self, case: Case) -> tuple[int, int, int]:
-        """Rest, lost instances (bits) and number of those given up."""
-        lost, number = 0, self._start
-        for index, fail in case:
-            alike = self._classes[index]
-            number = self._added(alike, lost, number) + sum(alike.goes[1:fail])
-            lost |= alike.hosts
-        rest, ended = self._rest(number, lost)
-        return rest, lost, ended
-
     def _tally(self, combinations: int, case: Case) -> Tally:
-        dummy, lost, ended = self._outcome(case)
+        state = self._state(case)
+        dummy, ended = self._rest(state)
         servers = tuple(name for index, fail in case for name in self._classes[index].names[:fail])
         names = [item.name for item in self._load.instances]
-        given_up = list(_bits(self._victims & ~lost))[:ended]
-        return Tally(combinations, servers, tuple(names[bit] for bit in _bits(lost)), tuple(names[bit] for bit in given_up))
+        given_up = list(_bits(self._victims.bits & ~state.lost))[:ended]
+        return Tally(combinations, servers, tuple(names[bit] for bit in _bits(state.lost)), tuple(names[bit] for bit in given_up))
 
 
 def survey(load: Load, task: Task, grid: Grid, regions: Regions, failures: int) -> Survey:
@@ -297,6 +337,12 @@ def require_cases(sizes: Iterable[int], failures: int) -> None:
     if sum(cases) > MOST_CASES:
         wrong = f"{failures} failures of these servers are {sum(cases)} different cases, more than {MOST_CASES}; ask for fewer"
         raise InputError.at(wrong, source="failures")
+
+
+def _remember(known: dict[Any, int], key: object, found: int) -> None:
+    if len(known) >= MOST_KNOWN:
+        known.clear()
+    known[key] = found
 
 
 def _bits(mask: int) -> Iterable[int]:
