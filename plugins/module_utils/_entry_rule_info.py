@@ -86,7 +86,8 @@ def offline(params: Mapping[str, Any], checked: Checked) -> Picture:
     servers, counts = given_servers(params["inventory"]), given_counts(params["running"] or {})
     if servers is None:
         servers = checked.wish.inventory() if checked.wish else ()
-    live = LiveTask(namespace="", rule_name=params["name"], jobs=(), pod_groups=())
+    shapes = {shape.group: shape for shape in checked.wish.shapes(checked.wish.instances)} if checked.wish else {}
+    live = LiveTask(namespace="", rule_name=params["name"], jobs=(), pod_groups=(), servers=servers, shapes=shapes)
     beside = lint_live(checked.reading, live) if checked.reading else ()
     return Picture(
         facts=rule_report.rule_facts("", params["name"], checked.reading, present=True),
@@ -95,7 +96,7 @@ def offline(params: Mapping[str, Any], checked: Checked) -> Picture:
         running={"": counts},
         jobs=rule_report.group_answers(checked.reading, counts),
         servers=servers,
-        shapes={shape.group: shape for shape in checked.wish.shapes(checked.wish.instances)} if checked.wish else {},
+        shapes=shapes,
         instances=None,
     )
 

@@ -50,6 +50,7 @@ def live_task(snapshot: Snapshot, name: str) -> LiveTask:
         rank_tables=frozenset(found for found in config_maps if found.startswith(RANK_TABLE_PREFIX)),
         controllers=tuple(pod for pod in snapshot.pods if _labels(pod).get("app") == JOB_APP["controller"]),
         servers=servers(snapshot, name),
+        shapes=shapes(snapshot, name),
         groups=settings.groups if annotated and settings.scaling_rule == name else {},
         intent_open=open_intent(snapshot) is not None,
     )

@@ -9,8 +9,9 @@ import difflib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
+from .capacity_model import Server, Shape
 from .findings import Finding
 from .job_facts import GROUP_LABEL, RULE_LABEL, TASK_LABEL, failed_for_good, running
 from .rule_codes import finding
@@ -30,21 +31,14 @@ FEW_RESTARTS = 1000
 _ALIKE = 0.6
 
 
-class Server(Protocol):
-    """What is asked of a server here: its NPUs when all are well."""
-
-    @property
-    def npus(self) -> int:
-        """Number of NPUs."""
-
-
 @dataclass(frozen=True)
 class LiveTask:
     """What is live beside a rule. What is empty or None is not known, and not checked.
 
     `jobs`, `pod_groups`, `pods` are those of the namespace. `rule` is the ConfigMap, `rule_names` are the scaling rules of the
     namespace, `rank_tables` the names of ConfigMaps `rings-config-*`, `controllers` the pods of Motor's controller, `groups` the group
-    of each engine role, `task` the jobID. `intent_open`: a change of ours is not finished.
+    of each engine role, `task` the jobID. `servers` are all that there are, `shapes` what an instance of each group is like.
+    `intent_open`: a change of ours is not finished.
     """
 
     namespace: str
@@ -57,6 +51,7 @@ class LiveTask:
     rank_tables: frozenset[str] | None = None
     controllers: tuple[Object, ...] = ()
     servers: tuple[Server, ...] = ()
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
     task: str = ""
     intent_open: bool = False
@@ -97,12 +92,6 @@ def nearest(word: str, words: Iterable[str]) -> str:
     """The one that is most like `word`, to be put behind it; "" when none is."""
     near = difflib.get_close_matches(word, list(words), n=1, cutoff=_ALIKE)
     return f' (nearest: "{near[0]}")' if near else ""
-
-
-def replicas(spec: Mapping[str, Any]) -> int:
-    """Pods of a replica type; a number that is not there is 1."""
-    found = spec.get("replicas")
-    return 1 if found is None else int(found)
 
 
 def tasks(live: LiveTask) -> list[Task]:

@@ -11,23 +11,27 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
-from . import pods as pod_facts
 from . import rule_jobs
+from .capacity import impossible_tiers
+from .capacity_model import Shape
+from .errors import InputError
 from .findings import NOTE, WARNING, Finding, by_severity
 from .job_facts import GROUP_LABEL, RULE_LABEL, TASK_LABEL
 from .rule_codes import finding
-from .rule_jobs import LiveTask, Object, Server, Task, nearest
+from .rule_jobs import LiveTask, Object, Task, nearest
 from .rule_lint import may_count
 from .rule_reader import NAME, Reading, Sizes
-from .workloads import pod_templates, replica_specs
 
-__all__ = ["LiveTask", "Server", "lint_live"]
+__all__ = ["LiveTask", "lint_live"]
 
 # When the rule was changed last, where nothing else says so.
 CHANGED = "ascend.mindie/changed"
 _PREFILL, _DECODE = "prefill", "decode"
+# More are not laid out in every order.
+_MOST_GROUPS = 4
 _ROLE_IN_NAME = re.compile(r"-([pd])[0-9]+$")
 _ROLE = {"p": _PREFILL, "d": _DECODE}
 
@@ -87,12 +91,12 @@ def _short(reading: Reading, live: LiveTask, task: Task, counting: Sequence[int]
 
 
 def _room(reading: Reading, live: LiveTask, counting: Sequence[int]) -> Iterator[Finding]:
-    """Tiers that do not fit even when all servers are well."""
+    """Tiers that do not fit even when all servers are well and empty."""
     if not live.servers:
         return
-    needs = _needs(live)
     for index in reversed(counting):
-        wrong = _too_large(reading.tiers[index], needs, [server.npus for server in live.servers])
+        tier = reading.tiers[index]
+        wrong = _too_large(tier, live.shapes, [server.npus for server in live.servers]) or _no_room(tier, live)
         if wrong:
             code = "R623" if index == counting[-1] else "R622"
             yield finding(code, f"tier {index}: {wrong}", tier=index, name=live.called())
@@ -100,26 +104,12 @@ def _room(reading: Reading, live: LiveTask, counting: Sequence[int]) -> Iterator
                 return
 
 
-def _needs(live: LiveTask) -> dict[str, Counter[int]]:
-    """For each group how many pods of how many NPUs one of its jobs has. Groups without jobs are not known."""
-    found: dict[str, Counter[int]] = {}
-    for job in live.ours():
-        group = rule_jobs.labels(job).get(GROUP_LABEL)
-        if group is not None and group not in found:
-            sizes = [pod_facts.npus(template) for dummy, template in pod_templates(job) if template.get("spec")]
-            replicas = [rule_jobs.replicas(spec) for spec in replica_specs(job).values() if (spec.get("template") or {}).get("spec")]
-            found[group] = Counter()
-            for size, number in zip(sizes, replicas, strict=True):
-                found[group][size] += number
-    return found
-
-
-def _too_large(tier: Sizes, needs: Mapping[str, Counter[int]], servers: Sequence[int]) -> str:
+def _too_large(tier: Sizes, shapes: Mapping[str, Shape], servers: Sequence[int]) -> str:
     """Why the pods of a tier cannot be on these servers (NPUs of each), or "": what is said is sure, what is not said may still be."""
     pods: Counter[int] = Counter()
     for group, size in tier.items():
-        for npus, number in needs.get(group, {}).items():
-            pods[npus] += max(0, size.number) * number
+        if group in shapes:
+            pods[shapes[group].npus_per_pod] += max(0, size.number) * shapes[group].pods
     total = sum(npus * number for npus, number in pods.items())
     if total > sum(servers):
         return f"it needs {total} NPUs, the servers have {sum(servers)}"
@@ -129,6 +119,18 @@ def _too_large(tier: Sizes, needs: Mapping[str, Counter[int]], servers: Sequence
         if wanted > places:
             return f"it has {wanted} pods of at least {least} NPUs, the servers have room for {places}"
     return ""
+
+
+def _no_room(tier: Sizes, live: LiveTask) -> str:
+    """The same by laying out all instances, which knows of super pods; for as many groups as a service has."""
+    if len(tier) > _MOST_GROUPS:
+        return ""
+    whole = [replace(server, usable=True, used=0) for server in live.servers]
+    try:
+        found = impossible_tiers(whole, list(live.shapes.values()), [tier])
+    except InputError:
+        return ""
+    return "its instances find no room beside each other" if found else ""
 
 
 def _order(reading: Reading, live: LiveTask) -> Iterator[Finding]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import rule_reader, scaling_rule
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.capacity_model import Server, Shape
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.findings import ERROR, NOTE, WARNING, Finding
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_live import LiveTask, lint_live
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_reader import Reading, Size
@@ -24,9 +25,13 @@ from .test_scaling_rule import text_of
 RULE, GROUP, TASK = "mind-cluster/scaling-rule", "mind-cluster/group-name", "jobID"
 
 
-@dataclass(frozen=True)
-class Machine:
-    npus: int
+SHAPES = {"group0": Shape("group0", 2, 2, 8), "group1": Shape("group1", 1, 2, 8)}
+
+
+def machines(*npus: int, super_pods: str = "") -> tuple[Server, ...]:
+    """Servers with so many NPUs; `super_pods` has a letter for each."""
+    pods = super_pods or " " * len(npus)
+    return tuple(Server(f"server-{index}", number, pod.strip()) for index, (number, pod) in enumerate(zip(npus, pods, strict=True)))
 
 
 def reading(*tiers: dict[str, int], servers: int = 2) -> Reading:
@@ -90,8 +95,16 @@ def only(found: tuple[Finding, ...]) -> Finding:
 
 def test_a_whole_service_has_no_finding() -> None:
     tables = frozenset(f"rings-config-{one['metadata']['name']}" for one in (P0, P1, D0))
-    servers = tuple(Machine(8) for dummy in range(6))
-    task = live(P0, P1, D0, servers=servers, rank_tables=tables, groups={"prefill": "group0", "decode": "group1"}, task="mindie")
+    task = live(
+        P0,
+        P1,
+        D0,
+        servers=machines(*[8] * 6),
+        shapes=SHAPES,
+        rank_tables=tables,
+        groups={"prefill": "group0", "decode": "group1"},
+        task="mindie",
+    )
     assert lint_live(TWO_TIERS, task) == ()
 
 
@@ -244,9 +257,9 @@ def test_a_rule_that_asks_for_more_than_there_are_jobs_is_told_by_its_smallest_s
     assert only(lint_live(TWO_TIERS, live(P0, P1, intent_open=True))).severity == NOTE
 
 
-def room(*npus: int) -> list[tuple[str, int | None]]:
-    servers = tuple(Machine(number) for number in npus)
-    return [(one.code, one.tier) for one in lint_live(TWO_TIERS, live(P0, P1, D0, servers=servers))]
+def room(*npus: int, super_pods: str = "", **shapes: Shape) -> list[tuple[str, int | None]]:
+    task = live(P0, P1, D0, servers=machines(*npus, super_pods=super_pods), shapes={**SHAPES, **shapes})
+    return [(one.code, one.tier) for one in lint_live(TWO_TIERS, task)]
 
 
 def test_tiers_that_the_servers_can_never_hold_are_found() -> None:
@@ -260,10 +273,32 @@ def test_tiers_that_the_servers_can_never_hold_are_found() -> None:
 
 
 def test_small_pods_do_not_hide_that_large_ones_do_not_fit() -> None:
-    small = job("server-d0", "group1", npus=1)
-    servers = tuple(Machine(number) for number in (8, 8, 7, 7))
-    found = [(one.code, one.tier) for one in lint_live(TWO_TIERS, live(P0, P1, small, servers=servers))]
-    assert found == [("R622", 0)]
+    assert room(8, 8, 7, 7, group1=Shape("group1", 1, 2, 1)) == [("R622", 0)]
+
+
+def test_instances_that_have_to_be_in_one_super_pod_are_laid_out() -> None:
+    blocks = {"group0": Shape("group0", 2, 2, 8, 16), "group1": Shape("group1", 1, 2, 8, 16)}
+    assert room(*[8] * 6, super_pods="aabbcc", **blocks) == []
+    assert room(*[8] * 6, super_pods="abbbcc", **blocks) == [("R622", 0)]
+    assert room(*[8] * 6, super_pods="abcdef", **blocks) == [("R623", 1)]
+
+
+def test_servers_that_are_down_or_in_use_now_may_come_back() -> None:
+    down = tuple(replace(server, usable=False, used=8) for server in machines(*[8] * 6))
+    assert lint_live(TWO_TIERS, live(P0, P1, D0, servers=down, shapes=SHAPES)) == ()
+
+
+def test_the_finding_about_room_says_what_is_lacking() -> None:
+    def message(*npus: int) -> str:
+        return only(lint_live(TWO_TIERS, live(P0, P1, D0, servers=machines(*npus), shapes=SHAPES))).message
+
+    assert message(8, 8, 8) == "tier 1: it needs 32 NPUs, the servers have 24"
+    assert message(*[4] * 40) == "tier 1: it has 4 pods of at least 8 NPUs, the servers have room for 0"
+
+
+def test_shapes_that_cannot_be_and_unknown_ones_are_not_judged() -> None:
+    assert room(*[8] * 6, group0=Shape("group0", 2, 2, 8, 5)) == []
+    assert lint_live(TWO_TIERS, live(P0, P1, D0, servers=machines(1))) == ()
 
 
 def test_the_order_of_groups_is_compared_with_roles_as_told_or_as_named() -> None:
