@@ -28,9 +28,9 @@ def other_python(tmp_path: Path) -> str:
 class Site:
     """An inventory with one service, and its playbooks."""
 
-    def __init__(self, driver: Driver, path: str) -> None:
+    def __init__(self, driver: Driver, path: str, variables: dict[str, Any] | None = None) -> None:
         self.driver, self._path = driver, path
-        self.variables: dict[str, Any] = {
+        self.variables: dict[str, Any] = variables or {
             "mindie_user_config_content": driver.config,
             "mindie_env": str(EXAMPLES / "configs" / MODES[driver.backend] / "env.json"),
             "mindie_release": str(RELEASE),

@@ -5,43 +5,19 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from tests.functional.rules import DOCUMENTED, TWO_TIERS, Rules, mapping
 from tests.functional.test_modules import succeeded
-from tests.support.modules import run_module
-from tests.tools.environment import COLLECTIONS, ROOT
-
-OFFLINE = """
-import json, sys
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("kubernetes", "urllib3", "requests"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, Blocked())
-sys.path[:0] = [sys.argv[1], sys.argv[2]]
-import socket
-def refuse(*arguments, **more):
-    raise AssertionError("a connection was opened")
-socket.socket.connect = socket.create_connection = refuse
-from tests.support.modules import run_module
-print(json.dumps(run_module("motor_scaling_rule_info", **json.loads(sys.stdin.readline()))))
-"""
+from tests.support.modules import run_module, run_offline
 
 
 def offline(**options: Any) -> dict[str, Any]:
     """Run the module where there is no library kubernetes and no way to connect."""
-    command = [sys.executable, "-c", OFFLINE, str(COLLECTIONS), str(ROOT)]
-    done = subprocess.run(command, input=json.dumps(options) + "\n", capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
+    return run_offline("motor_scaling_rule_info", **options)
 
 
 def test_without_a_namespace_no_connection_is_opened_and_kubernetes_is_not_imported() -> None:
@@ -124,34 +100,48 @@ def test_a_bad_option_is_named(options: dict[str, Any], said: str) -> None:
     assert failed["failed"] and failed["reason"] == "InvalidInput" and said in failed["msg"]
 
 
+def answers(result: dict[str, Any]) -> dict[str, tuple[bool, str]]:
+    return {job["name"].removeprefix("mindie-server-"): (job["may_create"], job["why"]) for job in succeeded(result)["jobs"]}
+
+
 def test_each_live_job_is_told_whether_it_may_create_pods_and_why_not(rules: Rules) -> None:
     succeeded(rules.apply(mapping(2, 1)))
-    running = rules.job("mindie-server-p0", group="group0")
-    rules.pod_group(running, "Running")
-    rules.pod_group(rules.job("mindie-server-p1", group="group0"), "Inqueue")
-    rules.pod_group(rules.job("mindie-server-d0", group="group1"), "Pending")
-    rules.job("mindie-server-d1", group="group1")
-    rules.pod_group(rules.job("mindie-server-d2", group="group1"), "Inqueue")
-    result = succeeded(rules.info())
+    rules.job("mindie-server-p0", group="group0")
+    rules.until("mindie-server-p0", "Running")
+    rules.job("mindie-server-p1", group="group0")
+    rules.until("mindie-server-p1", "Inqueue")
+    rules.job("mindie-server-d0", group="group1", pods=99)
+    rules.until("mindie-server-d0", "Pending")
+    result = rules.info()
     assert rules.proxy.mutating() == []
-    jobs = {job["name"].removeprefix("mindie-server-"): job for job in result["jobs"]}
     assert result["tasks"] == [{"job_id": rules.namespace, "running": {"group0": 1}, "tier": 1}]
-    assert not jobs["p1"]["may_create"] and jobs["p1"]["why"] == "tier 1 has its 1 instances of group0 and waits for group1 (0 of 1)"
-    assert not jobs["d0"]["may_create"] and "not enough NPUs are free" in jobs["d0"]["why"]
-    assert not jobs["d1"]["may_create"] and "Volcano" in jobs["d1"]["why"]
-    assert jobs["d2"]["may_create"] and "tier 1 asks for 1 instances of group1, 0 run" in jobs["d2"]["why"]
+    assert answers(result) == {
+        "p0": (False, "it has all its 1 pods and needs no more"),
+        "p1": (False, "tier 1 has its 1 instances of group0 and waits for group1 (0 of 1)"),
+        "d0": (False, "its PodGroup is Pending, as not enough NPUs are free: the operator does not even ask the rule"),
+    }
+    what_if = rules.info(rule=mapping(2, 0))
+    assert answers(what_if)["p1"] == (True, "tier 0 asks for 2 instances of group0, 1 run")
+    rules.delete_jobs("mindie-server-d0")
+    rules.job("mindie-server-d1", group="group1")
+    for name in ("mindie-server-d1", "mindie-server-p1"):
+        rules.until(name, "Running")
+    assert [task["tier"] for task in succeeded(rules.info())["tasks"]] == [-1]
 
 
 def test_a_live_rule_that_is_broken_or_absent_is_told_as_such(rules: Rules) -> None:
     absent = succeeded(rules.info())
     assert not absent["rule"]["present"] and absent["tasks"] == [] and absent["jobs"] == []
     rules.put("# a comment\n" + TWO_TIERS)
-    rules.pod_group(rules.job("mindie-server-p0", group="group0"), "Inqueue")
+    rules.job("mindie-server-p0", group="group0")
+    rules.until("mindie-server-p0", "Inqueue")
     broken = succeeded(rules.info())
     assert broken["rule"]["present"] and [finding["code"] for finding in broken["findings"]] == ["R104"]
-    assert broken["jobs"][0]["why"] == "the operator refuses the rule, so that it holds every job"
+    assert answers(broken) == {"p0": (False, "the operator refuses the rule, so that it holds every job")}
     what_if = succeeded(rules.info(rule=mapping(2, 1)))
-    assert what_if["jobs"][0]["may_create"] and what_if["rule"]["text"] == TWO_TIERS
+    assert answers(what_if)["p0"][0] and what_if["rule"]["text"] == TWO_TIERS
+    succeeded(rules.apply(mapping(2, 1)))
+    rules.until("mindie-server-p0", "Running")
 
 
 def test_the_cluster_tells_what_servers_and_shapes_there_are(rules: Rules) -> None:

@@ -10,10 +10,30 @@ import importlib
 import io
 import json
 import os
+import subprocess
+import sys
 from typing import Any
 
 from ansible.module_utils.common import warnings as module_warnings
 from ansible.module_utils.testing import patch_module_args
+
+from tests.tools.environment import COLLECTIONS, ROOT
+
+_OFFLINE = """
+import json, sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("kubernetes", "urllib3", "requests"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Blocked())
+sys.path[:0] = [sys.argv[1], sys.argv[2]]
+import socket
+def refuse(*arguments, **more):
+    raise AssertionError("a connection was opened")
+socket.socket.connect = socket.create_connection = refuse
+from tests.support.modules import run_module
+print(json.dumps(run_module(sys.argv[3], **json.loads(sys.stdin.readline()))))
+"""
 
 
 def run_module(name: str, /, *, check_mode: bool = False, diff: bool = False, **options: Any) -> dict[str, Any]:
@@ -31,6 +51,15 @@ def run_module(name: str, /, *, check_mode: bool = False, diff: bool = False, **
     result: dict[str, Any] = json.loads(output.getvalue())
     if "warnings" in result:
         result["warnings"] = [found["event"]["msg"] if isinstance(found, dict) else found for found in result["warnings"]]
+    return result
+
+
+def run_offline(name: str, /, **options: Any) -> dict[str, Any]:
+    """Call the module in a process where there is no library kubernetes and no way to connect."""
+    command = [sys.executable, "-c", _OFFLINE, str(COLLECTIONS), str(ROOT), name]
+    done = subprocess.run(command, input=json.dumps(options) + "\n", capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
     return result
 
 

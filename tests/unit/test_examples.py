@@ -10,13 +10,16 @@ import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from ansible_collections.ascend.mindie.plugins.module_utils import _inputs
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_settings import DEFAULTS
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import Rendered, render
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.ascend_jobs import render_jobs, template
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.release import SHAPE_2026_05, SHAPE_2026_07, understand
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.user_config import UserConfig, parse, warnings
 
@@ -129,20 +132,36 @@ def test_newer_engine_roles_need_the_newer_release(name: str) -> None:
         rendered(name, SHAPE_2026_05)
 
 
+def _paths(value: Any) -> Any:
+    """Variables of the inventory with its folder put in."""
+    if isinstance(value, dict):
+        return {key: _paths(item) for key, item in value.items()}
+    return value.replace("{{ inventory_dir }}", str(EXAMPLES / "inventory"))
+
+
+def _rendered_from(config: UserConfig, paths: dict[str, Any]) -> Rendered:
+    """The objects of a service of the inventory."""
+    if config.backend == "ascend_jobs":
+        (option,) = paths.values()
+        given = {role: template(*_inputs.read_documents(role, path)) for role, path in option.items()}
+        return render_jobs(config, given, DEFAULTS, super_pod=None)
+    assert sorted(paths) == ["mindie_env", "mindie_release"]
+    understood = understand(_inputs.read_release(paths["mindie_release"]))
+    return render(config, _inputs.read_env(paths["mindie_env"], None), understood, service_id="sample_1")
+
+
 def test_the_inventory_names_files_that_are_there() -> None:
     inventory = yaml.safe_load((EXAMPLES / "inventory" / "hosts.yml").read_text(encoding="utf-8"))
-    services: dict[str, dict[str, str]] = inventory["motor_services"]["hosts"]
+    services: dict[str, Any] = inventory["motor_services"]["hosts"]
     namespaces = []
     for variables in services.values():
-        paths = {key: value.replace("{{ inventory_dir }}", str(EXAMPLES / "inventory")) for key, value in variables.items()}
-        assert sorted(paths) == ["mindie_env", "mindie_release", "mindie_user_config"]
-        document = _inputs.read_user_config(paths["mindie_user_config"], None)
+        paths = _paths(variables)
+        document = _inputs.read_user_config(paths.pop("mindie_user_config"), None)
         assert document is not None
         found = parse(document)
-        understood = understand(_inputs.read_release(paths["mindie_release"]))
-        assert render(found, _inputs.read_env(paths["mindie_env"], None), understood, service_id="sample_1").config_map
+        assert _rendered_from(found, paths).config_map
         namespaces.append(found.namespace)
-    assert len(set(namespaces)) == len(services) == 2
+    assert len(set(namespaces)) == len(services) == 3
     assert sorted(inventory["npu_servers"]["children"]) == ["a2_servers", "a3_servers"]
 
 
