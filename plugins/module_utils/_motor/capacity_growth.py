@@ -80,6 +80,7 @@ class Task:
         self.keeps = self._index(others[0]) if self.shrinks is not None else None
         if self.keeps is None:
             self.shrinks = None
+        self._may_crash = any(group not in tier for group in self.groups for tier in tiers)
         self.start_order = tuple(sorted(range(len(self.groups)), key=lambda index: self.groups[index] == gives))
 
     def _index(self, group: str) -> int | None:
@@ -161,7 +162,7 @@ class Task:
 
     def _fewest(self, left: Sequence[int], room: Room) -> int:
         """How many more have to be ended at least, judged by the bare number of NPUs."""
-        if self.keeps is None or self.shrinks is None or not room.nested:
+        if self.keeps is None or self.shrinks is None or not room.nested or self._may_crash:
             return 1
         lacking = self.short(left) * self.shapes[self.keeps].npus - room.npus
         return max(1, -(-lacking // self.shapes[self.shrinks].npus))
