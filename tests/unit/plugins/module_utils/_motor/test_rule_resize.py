@@ -54,6 +54,11 @@ def test_groups_of_somebody_else_stay() -> None:
     assert [tier["other"] for tier in found] == [Size(1, 1)] * 3 and found[0]["g0"].number == 3
 
 
+def test_a_group_that_a_live_tier_omits_is_asked_for_with_none() -> None:
+    live = ({"g0": Size(2, 1), "g1": Size(1, 2)}, {"g0": Size(1, 1)})
+    assert resized(live, {"g0": 2, "g1": 1}, SERVERS, "g0") == tiers((2, 1), (1, 0))
+
+
 def test_the_number_of_servers_is_that_of_the_instances() -> None:
     live = tuple({group: Size(size.number, 7) for group, size in tier.items()} for tier in tiers((2, 1), (1, 1)))
     assert resized(live, {"g0": 2, "g1": 1}, SERVERS, "g0") == tiers((2, 1), (1, 1))
