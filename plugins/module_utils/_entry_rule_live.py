@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from . import _entry_rule
@@ -47,7 +48,7 @@ class Rules:
             return (*checked.findings, *rule_cluster.live_findings(snapshot, self.name, wanted.reading))
 
         outcome = self._run(lambda snapshot: plan_rule.plan_rule(snapshot, wanted, lint, _now()))
-        findings = lint(outcome.before)
+        findings = lint(_with_rule(outcome.before, outcome.plan))
         _entry_rule.warn_of(self._module, findings)
         self._warn_of_broken(outcome)
         return self._result(outcome, rule_report.rule_facts(self.namespace, self.name, wanted.reading), wanted.text, findings)
@@ -110,6 +111,12 @@ class Rules:
         if self._module._diff:
             result["diff"] = {"before": plan_rule.shown_text(outcome.before.rule), "after": text}
         return result
+
+
+def _with_rule(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """The snapshot with the rule that the plan writes: readers that were there before have an old one from now on."""
+    written = (write.body for step in plan.steps for write in step.writes if write.body)
+    return replace(snapshot, rule=next(written, snapshot.rule))
 
 
 def picture(module: Any, checked: Checked | None) -> Picture:

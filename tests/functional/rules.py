@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.cluster import Cluster
 from tests.cluster.fault_proxy import FaultProxy
+from tests.cluster.kube_client import wait_for
 from tests.support.modules import run_module
 
 KEY = "elastic_scaling.json"
@@ -162,19 +163,25 @@ class Rules:
             assert status == 201, answer
         return answer
 
-    def pod_group(self, job: dict[str, Any], phase: str) -> None:
-        """The PodGroup of a job, as the operator makes it and Volcano then fills it."""
-        metadata = job["metadata"]
-        owner = {"apiVersion": job["apiVersion"], "kind": "AscendJob", "name": metadata["name"], "uid": metadata["uid"], "controller": True}
-        body = {
-            "apiVersion": "scheduling.volcano.sh/v1beta1",
-            "kind": "PodGroup",
-            "metadata": {"name": f"{metadata['name']}-{metadata['uid']}", "labels": metadata["labels"], "ownerReferences": [owner]},
-            "spec": {"minMember": 1},
-            "status": {"phase": phase},
+    def phase(self, job: str) -> str:
+        """The phase of the PodGroup of a job, "" without one."""
+        groups = self.cluster.get(f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{self.namespace}/podgroups")["items"]
+        found = [group for group in groups if any(owner["name"] == job for owner in group["metadata"].get("ownerReferences", ()))]
+        return str((found[0].get("status") or {}).get("phase", "")) if found else ""
+
+    def until(self, job: str, phase: str) -> None:
+        """Wait for a phase of the PodGroup of a job."""
+        wait_for(lambda: self.phase(job) == phase, 30, f"{job} {phase}")
+
+    def controller(self, name: str) -> None:
+        """A pod of Motor's controller, which mounts the rule as a single file."""
+        mounts = [{"name": "rule", "mountPath": "/conf/elastic_scaling.json", "subPath": KEY}]
+        spec = {
+            "containers": [{"name": "ascend", "image": "motor", "volumeMounts": mounts}],
+            "volumes": [{"name": "rule", "configMap": {"name": "scaling-rule"}}],
         }
-        path = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{self.namespace}/podgroups"
-        status, answer = self.cluster.request("POST", path, body)
+        body = {"metadata": {"name": name, "labels": {"app": "mindie-ms-controller", "jobID": self.namespace}}, "spec": spec}
+        status, answer = self.cluster.request("POST", f"/api/v1/namespaces/{self.namespace}/pods", body)
         assert status == 201, answer
 
     def delete_jobs(self, *names: str) -> None:

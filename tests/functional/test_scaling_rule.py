@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,21 @@ def test_a_lock_that_a_killed_edit_has_left_blocks_no_other_verb(rules: Rules) -
         "motor_instance_scale", kubeconfig=rules.proxy.kubeconfig, namespace=rules.namespace, instances={"prefill": 1, "decode": 1}
     )
     assert failed["reason"] == "NotDeployed", "it gets as far as on a namespace without the intent"
+
+
+def test_a_controller_that_goes_on_by_an_old_rule_is_told_as_soon_as_the_rule_changes(rules: Rules) -> None:
+    rules.controller("mindie-ms-controller-0")
+    time.sleep(1.1)  # times of the API server have whole seconds
+    for result in (rules.apply(mapping(2, 1), check_mode=True), rules.apply(mapping(2, 1)), rules.apply(mapping(2, 1))):
+        (warning,) = [warning for warning in succeeded(result)["warnings"] if "R701" in warning]
+        assert "mindie-ms-controller-0" in warning and "Restart" in warning
+
+
+def test_jobs_that_the_rule_does_not_fit_are_told_and_it_is_applied(rules: Rules) -> None:
+    rules.job("mindie-server-p0", group="group0", pods=3)
+    rules.job("mindie-server-d0", group="group1", **{"mind-cluster/scaling-rule": "scaling-rules"})
+    result = succeeded(rules.apply(mapping(2, 1)))
+    codes = {finding["code"] for finding in result["findings"]}
+    assert {"R621", "R612"} <= codes and rules.text() == TWO_TIERS
+    told = " ".join(result["warnings"])
+    assert "mindie-server-d0" in told and 'nearest: "scaling-rule"' in told
