@@ -254,6 +254,16 @@ def test_findings_come_with_the_worst_first_and_then_by_place() -> None:
     assert by_severity(found[::-1]) == found
 
 
+def test_findings_of_one_severity_come_in_the_order_of_the_text() -> None:
+    first, second = group("g0", "+2", "02"), without(D, "group_num", Group_Num="1")
+    for indent in (None, 1):
+        found = lint(json.dumps({"elastic_scaling_list": [{"group_list": [first, second]}]}, indent=indent), source="rule").findings
+        assert [one.code for one in found] == ["R307", "R307", "R402"]
+        places = [(one.line, one.column) for one in found]
+        assert places == sorted(places)
+        assert len({line for line, dummy in places}) == (1 if indent is None else 3)
+
+
 def test_a_finding_is_plain_data() -> None:
     found = only(rule([group("g0", "2"), D], [P]))
     assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
