@@ -182,7 +182,7 @@ WARNINGS = {
     "decode first, in words": (rule([group("my-decode", "1"), group("my-prefill", "1")]), "R311", 0, "my-decode"),
     "an empty name": (rule([group("", "1"), D]), "R314", 0, ""),
     "a key in another case": (rule([without(P, "group_num", Group_Num="1"), D]), "R402", 0, None),
-    "a key with a long s": (rule([without(P, "server_num_per_group", **{"ſerver_num_per_group": "2"}), D]), "R402", 0, None),
+    "a key with a long s": (rule([{**without(P, "server_num_per_group"), "ſerver_num_per_group": "2"}, D]), "R402", 0, None),
 }
 
 
