@@ -68,8 +68,9 @@ def show(module: Any) -> dict[str, Any]:
         raise InputError.at("the page shows a simulation: give simulate, too", source="html")
     checked = _entry_rule.checked_rule(module)
     if params["namespace"]:
-        if params["running"] is not None:
-            raise InputError.at("what runs in a namespace is read from it: leave running out", source="running")
+        for option in ("inventory", "running"):
+            if params[option] is not None:
+                raise InputError.at(f"with a namespace this is read from the cluster: leave {option} out", source=option)
         module.requires("kubernetes")
         from . import _entry_rule_live  # only now a cluster is needed, and the library kubernetes with it
 
@@ -86,19 +87,22 @@ def offline(params: Mapping[str, Any], checked: Checked) -> Picture:
     servers, counts = given_servers(params["inventory"]), given_counts(params["running"] or {})
     if servers is None:
         servers = checked.wish.inventory() if checked.wish else ()
-    shapes = {shape.group: shape for shape in checked.wish.shapes(checked.wish.instances)} if checked.wish else {}
-    live = LiveTask(namespace="", rule_name=params["name"], jobs=(), pod_groups=(), servers=servers, shapes=shapes)
-    beside = lint_live(checked.reading, live) if checked.reading else ()
-    return Picture(
+    known = {shape.group: shape for shape in checked.wish.shapes(checked.wish.instances)} if checked.wish else {}
+    picture = Picture(
         facts=rule_report.rule_facts("", params["name"], checked.reading, present=True),
         reading=checked.reading,
-        findings=by_severity((*checked.findings, *beside)),
+        findings=checked.findings,
         running={"": counts},
         jobs=rule_report.group_answers(checked.reading, counts),
         servers=servers,
-        shapes=shapes,
+        shapes=known,
         instances=None,
     )
+    if checked.reading is None or not servers:
+        return picture
+    shapes = {shape.group: shape for shape in all_shapes(picture, params["shapes"] or ())}
+    live = LiveTask(namespace="", rule_name=params["name"], jobs=(), pod_groups=(), servers=servers, shapes=shapes)
+    return replace(picture, shapes=shapes, findings=by_severity((*checked.findings, *lint_live(checked.reading, live))))
 
 
 def given_servers(inventory: Mapping[str, Any] | None) -> tuple[Server, ...] | None:
@@ -142,9 +146,9 @@ def _result(params: Mapping[str, Any], picture: Picture) -> dict[str, Any]:
 
 def simulated(picture: Picture, failures: int, shapes: Iterable[Mapping[str, Any]]) -> Simulation:
     """What every failure of so many servers leads to. Raises InputError when there is no rule to go by, or no servers."""
-    if picture.reading is None:
+    if picture.reading is None or not picture.reading.tiers:
         raise InputError.at(
-            "there is no rule that the operator accepts, so there is nothing to simulate (see the findings)", source="simulate"
+            "there is no rule with tiers that the operator accepts, so there is nothing to simulate (see the findings)", source="simulate"
         )
     if not picture.servers:
         raise InputError.at("no server with NPUs is known: give inventory", source="simulate", path="inventory")
@@ -167,8 +171,9 @@ def _laid_out(picture: Picture, shapes: Iterable[Shape]) -> tuple[Instance, ...]
     placed = capacity.place(picture.servers, [replace(shape, count=counts.get(shape.group, 0)) for shape in shapes])
     missing = [group for group, left in placed.left.items() if left]
     if missing:
-        wrong = f"{counts[missing[0]]} instances of {missing[0]} cannot run on these servers: there is room for {counts[missing[0]] - placed.left[missing[0]]}"
-        raise InputError.at(wrong, source="running", path=f"running.{missing[0]}")
+        group, count = missing[0], counts[missing[0]]
+        wrong = f"{count} instances of {group} cannot run on these servers: there is room for {count - placed.left[group]}"
+        raise InputError.at(wrong, source="running", path=f"running.{group}")
     return placed.instances
 
 

@@ -39,8 +39,8 @@ options:
     type: str
   inventory:
     description:
-      - The servers that there are. Left out, they are those of the cluster, or those of O(synthesize).
-      - Needed for O(simulate) without O(namespace) and without O(synthesize).
+      - The servers that there are. Left out, they are those of O(synthesize).
+      - Only without O(namespace), with which the servers are those of the cluster. Needed for O(simulate) unless there is O(synthesize).
     type: dict
     suboptions:
       servers:

@@ -59,6 +59,14 @@ def test_a_broken_rule_is_shown_with_its_findings_and_holds_every_job() -> None:
     assert succeeded(run_module("motor_scaling_rule_info", rule=DOCUMENTED, relaxed=True))["rule"]["groups"] == ["group0", "group1"]
 
 
+def test_tiers_that_the_servers_can_never_hold_are_found_offline() -> None:
+    codes = {}
+    for servers in (1, 2, 3):
+        result = succeeded(run_module("motor_scaling_rule_info", rule=mapping(2, 1), inventory={"servers": servers, "hardware": "A3"}))
+        codes[servers] = [finding["code"] for finding in result["findings"]]
+    assert codes == {1: ["R623"], 2: ["R622"], 3: []}
+
+
 def test_failures_are_simulated_offline_for_servers_by_number_and_by_name() -> None:
     by_number = succeeded(offline(rule=mapping(2, 1), inventory={"servers": 3, "hardware": "A3"}, simulate={"failures": 2}))["simulation"]
     assert [level["failures"] for level in by_number["levels"]] == [0, 1, 2]
@@ -89,10 +97,20 @@ def test_failures_are_simulated_offline_for_servers_by_number_and_by_name() -> N
         ({"rule": mapping(2, 1), "simulate": {}, "inventory": {"servers": "2", "hardware": "A2"}}, "inventory.servers"),
         ({"rule": mapping(2, 1), "simulate": {"failures": -1}, "inventory": {"servers": 2, "hardware": "A2"}}, "failures"),
         ({"rule": "{", "simulate": {}, "inventory": {"servers": 2, "hardware": "A2"}}, "nothing to simulate"),
+        ({"rule": "{}", "simulate": {}, "inventory": {"servers": 2, "hardware": "A2"}}, "nothing to simulate"),
         ({"rule": mapping(2, 1), "running": {"group0": 1.5}}, "running.group0"),
         ({"rule": mapping(2, 1), "html": True}, "simulate"),
         ({"rule": mapping(2, 1), "simulate": {}, "inventory": {"servers": 2, "hardware": "A2"}, "running": {"group0": 3}}, "room for 2"),
-        ({"namespace": "x", "running": {"group0": 1}}, "running"),
+        ({"namespace": "x", "running": {"group0": 1}}, "leave running out"),
+        ({"namespace": "x", "inventory": {"servers": 2, "hardware": "A2"}}, "leave inventory out"),
+        (
+            {
+                "rule": mapping(2, 1),
+                "inventory": {"servers": 2, "hardware": "A2"},
+                "shapes": [{"group": "x", "pods": 1, "npus_per_pod": 1}],
+            },
+            "no group x",
+        ),
     ],
 )
 def test_a_bad_option_is_named(options: dict[str, Any], said: str) -> None:
