@@ -11,7 +11,7 @@ from typing import Any
 
 from . import _entry_rule
 from ._entry_rule import Checked
-from ._motor import capacity, capacity_model, rule_report, rule_synthesis
+from ._motor import capacity, capacity_model, capacity_page, rule_report, rule_synthesis
 from ._motor.capacity import Instance, Server, Shape, Simulation
 from ._motor.errors import InputError
 from ._motor.findings import Finding, by_severity
@@ -43,6 +43,7 @@ SPEC: dict[str, Any] = {
     "running": {"type": "dict"},
     "simulate": {"type": "dict", "options": {"failures": {"type": "int", "default": 1}}},
     "html": {"type": "bool", "default": False},
+    "language": {"type": "str", "choices": list(capacity_page.LANGUAGES), "default": "en"},
 }
 
 
@@ -141,6 +142,8 @@ def _result(params: Mapping[str, Any], picture: Picture) -> dict[str, Any]:
     if params["simulate"] is not None:
         simulation = simulated(picture, params["simulate"].get("failures", 1), params["shapes"] or ())
         result["simulation"] = simulation.to_dict()
+        if params["html"]:
+            result["html"] = capacity_page.page(simulation, language=params["language"])
     return result
 
 

@@ -95,10 +95,15 @@ options:
         default: 1
   html:
     description:
-      - Whether to return the result as an HTML page with a picture of it, too. It needs O(simulate).
+      - Whether to return the simulation as an HTML page with pictures, too. It needs O(simulate).
       - Modules of this collection write no files. M(ansible.builtin.copy) writes it.
     type: bool
     default: false
+  language:
+    description: Language of the page, English or Chinese.
+    type: str
+    choices: [en, zh]
+    default: en
 
 seealso:
   - module: ascend.mindie.motor_scaling_rule
@@ -261,7 +266,7 @@ simulation:
   type: dict
   sample: {}
 html:
-  description: All of this as a page of its own, with the simulation as a picture.
+  description: The simulation as a page of its own, with pictures of servers, NPUs and tiers.
   returned: when O(html) was asked for
   type: str
   sample: "<!DOCTYPE html>..."

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,6 +87,16 @@ def test_failures_are_simulated_offline_for_servers_by_number_and_by_name() -> N
     assert half["levels"][0]["worst"]["tier"] == 0, "two prefill instances share a server"
     made = {"servers": 3, "hardware": "A3", "instances": {"prefill": 2, "decode": 1}}
     assert succeeded(offline(synthesize=made, simulate={}))["simulation"]["levels"][0]["worst"]["tier"] == 0
+
+
+def test_the_page_is_returned_when_asked_for_and_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {"rule": mapping(2, 1), "inventory": {"servers": 3, "hardware": "A3"}, "simulate": {}}
+    assert "html" not in succeeded(run_module("motor_scaling_rule_info", **given))
+    pages = [succeeded(run_module("motor_scaling_rule_info", **given, html=True, language=language))["html"] for language in ("en", "zh")]
+    assert all(page.startswith("<!DOCTYPE html>") and "<svg" in page and "server-2" in page for page in pages)
+    assert 'lang="en"' in pages[0] and 'lang="zh' in pages[1]
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
