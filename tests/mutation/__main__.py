@@ -47,7 +47,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "_motor/record.py": (f"{MOTOR}/test_record.py", *PLANS, PROPERTY),
     "_motor/scaling_rule.py": (f"{MOTOR}/test_rule_decisions.py", *RULES, RULES_PROPERTY),
     "_motor/rule_reader.py": (f"{MOTOR}/test_rule_reader.py", *RULES, RULES_PROPERTY),
-    "_motor/rule_lint.py": (f"{MOTOR}/test_rule_lint.py", RULES_PROPERTY),
+    "_motor/rule_lint.py": (f"{MOTOR}/test_rule_lint.py", f"{MOTOR}/test_rule_relaxed.py", RULES_PROPERTY),
     "_motor/rule_resize.py": (f"{MOTOR}/test_rule_resize.py",),
     "_cluster/lock.py": (f"{UNIT}/_cluster/test_lock.py", f"{UNIT}/_cluster/test_contender.py"),
 }
