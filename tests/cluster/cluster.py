@@ -50,7 +50,8 @@ class Cluster:
 
     `crds`: install those written for the tests (the default with an operator), none, or these files.
     `ascend_operator`: run the stand-ins for the Ascend Operator and for gang scheduling, which then places all pods whose schedulerName is
-    `volcano`, in `sessions` of so many seconds; `enqueue_always`: let PodGroups in whatever is free. A rule can kill the Ascend Operator;
+    `volcano`, in `sessions` of so many seconds; `enqueue_always`: let PodGroups in whatever is free;
+    `reschedule`: delete the pods of instances that a fault has hit, as Huawei's plugin for Volcano does. A rule can kill the Ascend Operator;
     `restart_after` starts it again after so many seconds, as often as it takes.
     """
 
@@ -68,18 +69,15 @@ class Cluster:
         ascend_operator: bool = False,
         sessions: float = 1.0,
         enqueue_always: bool = False,
+        reschedule: bool = False,
         restart_after: float | None = None,
     ) -> None:
         self._temporary = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="mindie-"))
         self._counts = {"a2": a2_nodes, "a3": a3_nodes, "cpu": cpu_nodes}
         self._infer_operator, self._egress, self._flap = infer_operator, egress, flap
-        self._ascend_operator, self._sessions, self._enqueue_always, self._restart_after = (
-            ascend_operator,
-            sessions,
-            enqueue_always,
-            restart_after,
-        )
+        self._ascend_operator, self._restart_after = ascend_operator, restart_after
+        self._gang: dict[str, Any] = {"sessions": sessions, "enqueue_always": enqueue_always, "reschedule": reschedule}
         self._crds = infer_operator or ascend_operator if crds is None else crds
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._token = secrets.token_hex(16)
@@ -143,12 +141,13 @@ class Cluster:
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def start_gang_scheduler(self, *, enqueue_always: bool | None = None, sessions: float | None = None) -> None:
-        """Run the stand-in for Volcano's scheduler (again), perhaps with other settings."""
+    def start_gang_scheduler(self, **changed: Any) -> None:
+        """Run the stand-in for Volcano's scheduler (again), perhaps with other `sessions`, `enqueue_always` or `reschedule`."""
         self.stop_program(GANG_SCHEDULER)
-        always = self._enqueue_always if enqueue_always is None else enqueue_always
-        arguments = ["-m", "tests.cluster.gang_scheduler", "--kubeconfig", self.kubeconfig, "--period", str(sessions or self._sessions)]
-        self._python(GANG_SCHEDULER, [*arguments, "--enqueue", "always" if always else "fitting"])
+        settings = {**self._gang, **changed}
+        arguments = ["-m", "tests.cluster.gang_scheduler", "--kubeconfig", self.kubeconfig, "--period", str(settings["sessions"])]
+        arguments += ["--enqueue", "always" if settings["enqueue_always"] else "fitting"]
+        self._python(GANG_SCHEDULER, [*arguments, *(["--reschedule"] if settings["reschedule"] else [])])
 
     def restart_ascend_operator(self, *, restart_after: float | None = None) -> None:
         """Run the stand-in for the Ascend Operator, again if it has run before."""

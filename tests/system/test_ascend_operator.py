@@ -237,6 +237,17 @@ def test_a15_pods_do_not_follow_an_edited_job(task: Task, fleet: Fleet) -> None:
     task.stays(lambda: task.pods("p0")["p0-master-0"]["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"], 1.0)
 
 
+def test_a16_no_held_job_slips_through_when_the_operator_starts(task: Task, fleet: Fleet, ascend_cluster: Cluster) -> None:
+    fleet.add(4)
+    task.two_and_one()
+    task.job("p2")
+    task.wait_reason("p2", "PodCreateFailed")
+    for dummy in range(3):
+        ascend_cluster.restart_ascend_operator()
+        task.stays(lambda: not task.pods("p2"), 1.0)
+    assert task.running(*JOBS)
+
+
 def test_conditions_mislead_running_stays_and_the_last_one_may_be_old(task: Task, fleet: Fleet) -> None:
     fleet.add(1)
     task.rule({"g0": 1})

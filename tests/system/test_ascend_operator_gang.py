@@ -26,6 +26,14 @@ def generous(ascend_cluster: Cluster) -> Iterator[None]:
     ascend_cluster.start_gang_scheduler()
 
 
+@pytest.fixture
+def rescheduling(ascend_cluster: Cluster) -> Iterator[None]:
+    """Instances that a fault has hit lose their pods."""
+    ascend_cluster.start_gang_scheduler(reschedule=True)
+    yield
+    ascend_cluster.start_gang_scheduler()
+
+
 def held_beside_one(task: Task) -> None:
     """p0 runs, p1 has been let in and is held by the rule, which misses a decode instance."""
     task.two_tiers()
@@ -145,6 +153,38 @@ def test_pods_without_a_pod_group_are_placed_one_by_one(task: Task, fleet: Fleet
     loser = next(name for name, node in placed().items() if not node)
     task.delete_pod(next(name for name, node in placed().items() if node))
     wait_for(lambda: placed().get(loser), 20, "the third one placed")
+
+
+FORCE = {"fault-scheduling": "force"}
+
+
+def test_rescheduling_moves_a_whole_instance_off_a_dead_node(task: Task, fleet: Fleet, rescheduling: None) -> None:
+    fleet.add(3)
+    task.rule({"g0": 1})
+    task.job("p0", pods=2, labels=FORCE)
+    task.wait_running("p0")
+    before = task.pods("p0")
+    dead = before["p0-worker-0"]["spec"]["nodeName"]
+    fleet.die(dead)
+    wait_for(lambda: len(uids(task.pods("p0").values()) - uids(before.values())) == 2, 30, "two new pods")
+    task.wait_running("p0")
+    assert dead not in {pod["spec"]["nodeName"] for pod in task.pods("p0").values()}
+
+
+def test_rescheduling_restarts_an_instance_with_a_failed_pod_until_its_retries_are_used_up(
+    task: Task, fleet: Fleet, rescheduling: None, ascend_cluster: Cluster
+) -> None:
+    fleet.add(2)
+    task.rule({"g0": 1})
+    task.job("p0", pods=2, labels={**FORCE, "fault-retry-times": "1"})
+    for again in (True, False):
+        task.wait_running("p0")
+        wait_for(lambda: {pod["status"]["phase"] for pod in task.pods("p0").values()} == {"Running"}, 20, "both pods run")
+        before = uids(task.pods("p0").values())
+        ascend_cluster.annotate_pod(task.namespace, "p0-worker-0", {"fake/fail": "1"})
+        if again:
+            wait_for(lambda before=before: len(uids(task.pods("p0").values()) - before) == 2, 20, "two new pods")
+    task.wait_reason("p0", "JobFailed", "Failed")
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ class Queue:
     def failed(self, key: Key) -> float:
         """Set the timer for the next attempt, 5 ms after the first failure and twice as long after each other; say how long."""
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = min(FIRST * 2 ** min(count - 1, 30), self._longest)
+        delay = min(FIRST * 2.0 ** min(count - 1, 30), self._longest)
         self.add_after(key, delay)
         return delay
 

@@ -16,10 +16,12 @@ Once a second it holds a session, as Volcano does:
 
 Pods without a PodGroup are placed one by one and at once (Volcano makes a PodGroup of one for each workload first).
 
-Not here: queues other than an open ``default``, priorities, preemption, affinity between pods, and Huawei's plugin: no
-choice by super-pod, no rescheduling of instances on a fault.
+``--reschedule`` also deletes the pods of instances that a fault has hit, as Huawei's plugin for Volcano does; see ``faults``.
+
+Not here: queues other than an open ``default``, priorities, preemption, affinity between pods, the choice by super-pod.
 
 * ``resources``: quantities, and what pods ask for; ``placing``: which node suits a pod
 * ``session``: one session, as a pure function
+* ``faults``: what ``--reschedule`` does
 * ``scheduler``: one running scheduler
 """

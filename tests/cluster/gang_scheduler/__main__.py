@@ -20,13 +20,15 @@ def main() -> None:
     parser.add_argument("--kubeconfig", required=True)
     parser.add_argument("--period", type=float, default=1.0, help="seconds between sessions (default %(default)s)")
     parser.add_argument("--enqueue", choices=["fitting", "always"], default="fitting", help="which PodGroups are let in")
+    parser.add_argument("--reschedule", action="store_true", help="delete the pods of instances that a fault has hit")
     options = parser.parse_args()
     line = "%(asctime)s.%(msecs)03d %(levelname)s %(message)s"
     logging.basicConfig(level=logging.INFO, format=line, datefmt="%Y-%m-%dT%H:%M:%S")
     end = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: end.set())
-    scheduler = Scheduler(KubeClient.from_kubeconfig(options.kubeconfig), options.period, options.enqueue == "always")
+    client = KubeClient.from_kubeconfig(options.kubeconfig)
+    scheduler = Scheduler(client, options.period, options.enqueue == "always", options.reschedule)
     scheduler.start()
     logging.info("sessions every %g s", options.period)
     end.wait()

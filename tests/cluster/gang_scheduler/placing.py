@@ -71,9 +71,9 @@ def _fits_affinity(pod: Obj, labels: Mapping[str, str]) -> bool:
 def _matches(expression: Obj, labels: Mapping[str, str]) -> bool:
     value, operator, values = labels.get(expression["key"]), expression["operator"], expression.get("values") or []
     if operator in ("Exists", "DoesNotExist"):
-        return (value is not None) == (operator == "Exists")
+        return bool((value is not None) == (operator == "Exists"))
     if operator in ("In", "NotIn"):
-        return (value in values) == (operator == "In")
+        return bool((value in values) == (operator == "In"))
     if value is None:
         return False
     return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])

@@ -12,7 +12,7 @@ import time
 import uuid
 
 from ..kube_client import NODES, PODS, Informer, Key, KubeClient, KubeError, Obj, Resource, key_of
-from . import session
+from . import faults, session
 from .session import Group, Session
 
 LOG = logging.getLogger(__name__)
@@ -26,11 +26,12 @@ QUEUE = "default"
 class Scheduler(threading.Thread):
     """A session each ``period`` seconds in which something changed; pods without a PodGroup do not wait for it."""
 
-    def __init__(self, client: KubeClient, period: float = 1.0, enqueue_always: bool = False) -> None:
+    def __init__(self, client: KubeClient, period: float = 1.0, enqueue_always: bool = False, reschedule: bool = False) -> None:
         super().__init__(name="gang-scheduler", daemon=True)
         self._client = client
         self._period = period
         self._enqueue_always = enqueue_always
+        self._budgets = faults.Budgets(client) if reschedule else None
         self._changed = threading.Condition()
         self._owed = True
         self._single = False
@@ -100,6 +101,7 @@ class Scheduler(threading.Thread):
         groups = self._groups.items() if whole else []
         held = Session(self._nodes.items(), pods, groups, enqueue_always=self._enqueue_always)
         if whole:
+            self._reschedule(held)
             held.run()
         else:
             held.place_singles()
@@ -114,6 +116,19 @@ class Scheduler(threading.Thread):
         for pod in pods:
             if key_of(pod) in held.complaints and not pod["spec"].get("nodeName"):
                 self._complain(pod, held.complaints[key_of(pod)])
+
+    def _reschedule(self, held: Session) -> None:
+        """Delete the pods of instances that a fault has hit. This session still sees them."""
+        if self._budgets is None:
+            return
+        self._budgets.update(held.groups)
+        hit = [group for group in held.groups if faults.hit(group, held.nodes, self._budgets.left(group))]
+        for group in hit:
+            options = {"gracePeriodSeconds": 0} if faults.forced(group) else {}
+            for pod in group.pods:
+                LOG.info("fault: %s/%s deleted with its instance", *key_of(pod))
+                self._client.delete(PODS, *key_of(pod), **options)
+        self._budgets.update((), [group for group in hit if group.having("Failed")])
 
     def _as_bound(self, pod: Obj) -> Obj:
         """The pod as it is after what was bound already, should the watch not have told yet."""

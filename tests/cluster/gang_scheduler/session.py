@@ -192,7 +192,7 @@ def status(group: Group, transition: str, now: str) -> Obj:
             new[name] = count
     conditions = list(new.get("conditions") or [])
     wanted = _condition(group)
-    before = next((row for row in conditions if row["type"] == wanted["type"]), {})
+    before: Obj = next((row for row in conditions if row["type"] == wanted["type"]), {})
     if any(before.get(name) != value for name, value in wanted.items()):
         wanted.update(lastTransitionTime=now, transitionID=transition)
         new["conditions"] = [*(row for row in conditions if row["type"] != wanted["type"]), wanted]
