@@ -254,8 +254,8 @@ def test_d_a_nudge_leaves_the_timer_as_it_is() -> None:
     queue.add_after(key, 0.3)
     queue.add(key)
     assert queue.take() == key and time.monotonic() < start + 0.3
-    queue.add_after(key, 60)
-    assert queue.take() == key and time.monotonic() >= start + 0.3, "the earlier of two timers counts"
+    queue.add_after(key, 10)
+    assert queue.take() == key and 0.3 <= time.monotonic() - start < 10, "the earlier of two timers counts"
 
 
 def test_d_a_held_job_owns_a_service_and_an_enqueued_pod_group(task: Task, fleet: Fleet) -> None:
