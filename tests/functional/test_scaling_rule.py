@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.fault_proxy import Request
+from tests.cluster.fault_proxy import AFTER, BEFORE, Request
 from tests.functional.rules import DOCUMENTED, TWO_TIERS, Rules, mapping, text_of
 from tests.functional.test_modules import succeeded
 from tests.support.module_process import ModuleProcess
@@ -196,6 +197,24 @@ def test_of_two_writers_each_ends_and_the_rule_is_that_of_one_of_them_whole(rule
     for rule in wanted.values():
         succeeded(rules.apply(rule))
     assert rules.text() == text_of(wanted[4])
+
+
+@pytest.mark.parametrize("when", [BEFORE, AFTER])
+@pytest.mark.parametrize(("write", "done"), [(1, False), (2, False), (3, True)])
+def test_a_run_that_is_killed_at_any_write_is_finished_by_the_same_task(rules: Rules, write: int, when: str, done: bool) -> None:
+    """The writes are those of the lock, of the rule, and of the lock again; without any of them nothing has happened."""
+    succeeded(rules.apply(mapping(2, 1)))
+    with ModuleProcess("motor_scaling_rule") as process:
+        trap = rules.proxy.fault(mutating=True, nth=write, call=lambda dummy: process.send(signal.SIGKILL), when=when, drop=when)
+        with pytest.raises(RuntimeError, match="ended with -9"):
+            process.start(**rules.options(rule=mapping(3, 1))).result()
+    assert trap.seen == write
+    rules.proxy.heal()
+    done = done or (write == 2 and when == AFTER)
+    assert rules.text() == text_of(mapping(3 if done else 2, 1))
+    again = succeeded(rules.apply(mapping(3, 1)))
+    assert again["changed"] != done and rules.text() == text_of(mapping(3, 1))
+    assert not succeeded(rules.apply(mapping(3, 1)))["changed"] and rules.proxy.mutating() == []
 
 
 def test_while_another_run_holds_the_lock_it_waits_and_then_says_who(rules: Rules) -> None:
