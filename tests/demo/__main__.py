@@ -3,7 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`make demo`: deploy a sample service in both modes, scale it, change a log level, run again, predict; then show it all.
 
-KEEP=1 leaves the cluster up until Ctrl-C. K8S_AUTH_KUBECONFIG names another cluster to use (its requests are not counted then).
+The last chapter has a cluster of its own, in which a server of a service of AscendJobs fails and returns.
+
+KEEP=1 leaves the clusters up until Ctrl-C. K8S_AUTH_KUBECONFIG names another cluster to use (its requests are not counted then); no
+server of it is made to fail, so there is no last chapter.
 """
 
 from __future__ import annotations
@@ -25,10 +28,11 @@ from tests.cluster import Cluster, build
 from tests.cluster.fault_proxy import FaultProxy
 from tests.support.playbooks import Outcome, PlaybookFailed, run, services
 
-from . import show
+from . import elastic, show
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MODES = {"multi_deployment": "demo-deployments", "infer_service_set": "demo-infer-set"}
+LOOK = ("get pods -A -o wide", f"get deployments,configmaps,leases -n {MODES['multi_deployment']}", "get inferservicesets -A")
 
 
 class Target:
@@ -110,25 +114,35 @@ class Tour:
         return outcome
 
 
-def stay(console: Console, cluster: Cluster | None) -> None:
-    """KEEP=1: say how to look at the cluster, and wait for Ctrl-C."""
-    if cluster is None or os.environ.get("KEEP", "") in ("", "0"):
+def last_chapter(console: Console, cluster: Cluster) -> None:
+    """A server fails and returns; what was seen is shown."""
+    chapter = elastic.Chapter(console, cluster)
+    moments = chapter.play()
+    console.print()
+    show.tiers(console, chapter.rule)
+    show.timeline(console, moments, elastic.PREFIX)
+    console.print(
+        "Operator and scheduler are stand-ins, made after what was observed of the real ones. What Motor's controller and a person do on a\n"
+        "real cluster, the demo did: the line says so. All else went by itself: the rule held prefill until decode had its server."
+    )
+
+
+def stay(console: Console, commands: dict[Cluster, tuple[str, ...]]) -> None:
+    """KEEP=1: say how to look at the clusters, and wait for Ctrl-C."""
+    if not commands or os.environ.get("KEEP", "") in ("", "0"):
         return
     kubectl = build.control_plane() / "kubectl"
-    console.print("\nThe cluster stays up. Look at it in another terminal:", style="bold")
-    for arguments in (
-        "get pods -A -o wide",
-        f"get deployments,configmaps,leases -n {MODES['multi_deployment']}",
-        "get inferservicesets -A",
-    ):
-        console.print(f"  {kubectl} --kubeconfig {cluster.kubeconfig} {arguments}", soft_wrap=True)
-    console.print("Ctrl-C stops it.")
+    console.print("\nThe clusters stay up. Look at them in another terminal:", style="bold")
+    for cluster, lines in commands.items():
+        for arguments in lines:
+            console.print(f"  {kubectl} --kubeconfig {cluster.kubeconfig} {arguments}", soft_wrap=True)
+    console.print("Ctrl-C stops them.")
     with contextlib.suppress(KeyboardInterrupt):
         signal.pause()
 
 
 def main() -> int:
-    """Walk both modes, then show what was done and what there is."""
+    """Walk both modes, show what was done and what there is; then the last chapter."""
     console = Console(width=None if sys.stdout.isatty() else 150)
     started = time.monotonic()
     try:
@@ -139,8 +153,14 @@ def main() -> int:
                 console.print()
                 show.steps(console, mode, tour.steps)
                 show.service(console, mode, services[mode])
-            console.print(f"\nAll of it took {time.monotonic() - started:.0f} s.")
-            stay(console, cluster)
+            with contextlib.ExitStack() as open_clusters:
+                looks: dict[Cluster, tuple[str, ...]] = {}
+                if cluster:
+                    second = open_clusters.enter_context(elastic.start())
+                    last_chapter(console, second)
+                    looks = {cluster: LOOK, second: elastic.LOOK}
+                console.print(f"\nAll of it took {time.monotonic() - started:.0f} s.")
+                stay(console, looks)
     except PlaybookFailed as failed:
         console.print(f"[red]{failed}[/]")
         return 1

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+
+from .elastic import Moment
+
+_COLOURS = {"running": "green", "failed": "red", "held": "magenta"}
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,33 @@ def service(console: Console, mode: str, found: dict[str, Any]) -> None:
         table.add_row(
             f"{item['name']} ({item['engine_role']})", state, pods, ", ".join(item["nodes"]), str(item["npus"]), _since(item["since"])
         )
+    console.print(table)
+
+
+def tiers(console: Console, rule: dict[str, Any]) -> None:
+    """The tiers of a scaling rule, from full size down."""
+    table = Table(title=f"Scaling rule {rule['namespace']}/{rule['name']}", title_justify="left")
+    table.add_column("tier", justify="right")
+    for group in rule["groups"]:
+        table.add_column(f"instances of {group}", justify="right")
+    for index, tier in enumerate(rule["tiers"]):
+        table.add_row(str(index), *(str(tier[group]["number"]) for group in rule["groups"]))
+    console.print(table)
+
+
+def timeline(console: Console, moments: Sequence[Moment], prefix: str) -> None:
+    """What the instances did over time, and which tier of the rule counted."""
+    table = Table(title="What happened (ascend_jobs)", title_justify="left")
+    table.add_column("seconds", justify="right")
+    table.add_column("what", overflow="fold")
+    for name in moments[0].states:
+        table.add_column(name.removeprefix(prefix))
+    table.add_column("tier", justify="right")
+    table.add_column("why not running", overflow="fold")
+    for now in moments:
+        states = [f"[{_COLOURS.get(state, 'yellow')}]{state}[/]" for state in now.states.values()]
+        why = "; ".join(f"{name.removeprefix(prefix)}: {reason}" for name, reason in now.why.items())
+        table.add_row(f"{now.at:.1f}", now.happened, *states, "all met" if now.tier < 0 else str(now.tier), escape(why))
     console.print(table)
 
 
