@@ -13,6 +13,7 @@ from .state import Snapshot
 
 # Of the intent under which a scaling rule is edited.
 RULE_VERB = "rule"
+_IN_WORDS = {RULE_VERB: "change the scaling rule of"}
 
 
 def require_service(snapshot: Snapshot) -> None:
@@ -53,7 +54,7 @@ def require_finished(snapshot: Snapshot, verb: str) -> None:
         intent = intent_of(snapshot.lease) or {}
         since = f" (started {intent['started']} by {intent.get('by', 'unknown')})" if intent.get("started") else ""
         raise Refused(
-            f"Cannot {verb} {snapshot.namespace}: an earlier {unfinished}{since} has not ended. "
+            f"Cannot {_IN_WORDS.get(verb, verb)} {snapshot.namespace}: an earlier {unfinished}{since} has not ended. "
             f"Run that task again to finish it, or deploy the service (motor_service).",
             reason="Unfinished",
         )
