@@ -14,6 +14,7 @@ from .errors import Refused
 from .job_settings import ENGINE_ROLES
 from .ownership import metadata_labels
 from .plan import Step, Write, create, delete, update
+from .plan_rule import undated
 from .rank_tables import RANK_TABLE_PREFIX, rank_table, rank_table_name
 from .rule_lint import lint_data
 from .rule_reader import DATA_KEY
@@ -115,4 +116,4 @@ def _rule_write(snapshot: Snapshot, tiers: Tiers, why: str) -> Write:
     if snapshot.rule is None:
         metadata = {"name": snapshot.settings.scaling_rule, "namespace": snapshot.namespace, "labels": metadata_labels(COMPONENT)}
         return create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, why)
-    return update({**snapshot.rule, "data": {**(snapshot.rule.get("data") or {}), **data}}, why)
+    return update({**undated(snapshot.rule), "data": {**(snapshot.rule.get("data") or {}), **data}}, why)

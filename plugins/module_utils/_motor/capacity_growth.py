@@ -46,7 +46,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Rest:
-    """Where a task comes to rest: running instances by group. `shrunk`: decode is short, so that no further prefill stays."""
+    """Where a task comes to rest: running instances by group. `shrunk`: the rule lets a prefill start that would be ended again."""
 
     running: tuple[int, ...]
     crashes: bool = False
@@ -156,9 +156,12 @@ class Task:
         if self.grow(running, room, capped=True) is None:
             return Rest(tuple(running), crashes=True)
         if not self.short(running):
-            return Rest(tuple(running), crashes=self.grow(running, room) is None)
+            crashes = self.grow(running, room) is None
+            return Rest(tuple(running), crashes)
         most = left[self.shrinks] - 1
-        return min(most, ended + fewest) if ended < most else Rest(tuple(running), shrunk=True)
+        if ended < most:
+            return min(most, ended + fewest)
+        return Rest(tuple(running), shrunk=self.shrinks in (self.allowed(running) or ()))
 
     def _fewest(self, left: Sequence[int], room: Room) -> int:
         """How many more have to be ended at least, judged by the bare number of NPUs."""

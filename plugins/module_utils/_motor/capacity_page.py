@@ -257,7 +257,8 @@ def _runs(names: Sequence[str]) -> Iterator[str]:
 
 
 def _key(names: str, text: str) -> str:
-    return f'<span class="key"><svg width="14" height="14" class="{names}"><rect x="1" y="1" width="12" height="12" class="{names}"/></svg>{escape(text)}</span>'
+    square = f'<svg width="14" height="14" class="{names}"><rect x="1" y="1" width="12" height="12" class="{names}"/></svg>'
+    return f'<span class="key">{square}{escape(text)}</span>'
 
 
 def _number(number: int) -> str:

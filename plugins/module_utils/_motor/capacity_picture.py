@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +45,7 @@ class _Drawing:
     def __init__(self, simulation: Simulation, words: Mapping[str, str]) -> None:
         self._words = words
         self._critical = set(simulation.critical)
-        self._prefix = len(os.path.commonprefix([server.name for server in simulation.servers])) if len(simulation.servers) > 1 else 0
+        self._prefix = _common([server.name for server in simulation.servers])
         self._blocks: dict[str, list[_Block]] = {server.name: [] for server in simulation.servers}
         numbers: dict[str, int] = {}
         for instance in simulation.instances:
@@ -101,14 +100,16 @@ class _Drawing:
             left = block.npus
             while left:
                 column, row = divmod(at, _ROWS)
-                rows = min(left, _ROWS - row)
-                x, y = column * wide, row * _CELL
-                yield f'<rect x="{x}" y="{y}" width="{wide}" height="{rows * _CELL}" class="{block.style}"/>'
-                # The number is told once per column, where two rows have room for it.
-                if block.label and rows > 1 or (block.label and not labelled and left == rows):
-                    yield f'<text x="{x + wide / 2:g}" y="{y + rows * _CELL / 2 + 3.5:g}" class="{block.style}">{escape(block.label)}</text>'
+                # Whole columns are one rectangle, so that the number is told once.
+                rows, columns = (_ROWS, left // _ROWS) if not row and left >= _ROWS else (min(left, _ROWS - row), 1)
+                x, y, width = column * wide, row * _CELL, columns * wide
+                yield f'<rect x="{x}" y="{y}" width="{width}" height="{rows * _CELL}" class="{block.style}"/>'
+                left -= rows * columns
+                at += rows * columns
+                # One row is too low for a number, unless it is all there is.
+                if block.label and (rows > 1 or (not labelled and not left)):
                     labelled = True
-                at, left = at + rows, left - rows
+                    yield f'<text x="{x + width / 2:g}" y="{y + rows * _CELL / 2 + 3.5:g}">{escape(block.label)}</text>'
 
     @staticmethod
     def _grid(server: Server, columns: int, wide: int) -> str:
@@ -119,6 +120,12 @@ class _Drawing:
                 lines.append(f"M{column * wide} {row * _CELL}h{wide}")
         lines += [f"M{column * wide} 0v{_ROWS * _CELL}" for column in range(1, columns)]
         return f'<path d="{"".join(lines)}" class="grid"/>' if lines else ""
+
+
+def _common(names: Sequence[str]) -> int:
+    """How many first characters all names share."""
+    first, last = min(names, default=""), max(names, default="")
+    return next((index for index, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), 0)
 
 
 def _groups(servers: Sequence[Server], words: Mapping[str, str]) -> Iterator[tuple[str, Sequence[Server]]]:

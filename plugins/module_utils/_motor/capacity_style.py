@@ -32,7 +32,7 @@ h3 {{ font-size: 1rem; margin: 18px 0 6px; }} p {{ margin: 6px 0; }} ul {{ paddi
 .card {{ background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; break-inside: avoid; }}
 .card h3 {{ margin: 0 0 4px; }} dl {{ margin: 0; display: grid; grid-template-columns: auto 1fr; gap: 2px 12px; }}
 dt {{ color: var(--dim); }} dd {{ margin: 0; font-weight: 600; }} dd .dim {{ display: block; }} dd.down {{ color: var(--bad); }}
-table {{ border-collapse: collapse; width: 100%; }} th {{ text-align: left; font-weight: 600; }}
+table {{ border-collapse: collapse; width: 100%; }} th {{ text-align: left; font-weight: 600; overflow-wrap: normal; }}
 th, td {{ padding: 6px 10px; border-bottom: 1px solid var(--line); vertical-align: top; }}
 tr {{ break-inside: avoid; }} tr.down > * {{ background: var(--badback); }} tr.down > th, tr.down > td.reached {{ color: var(--bad); font-weight: 600; }}
 .steps thead th {{ text-align: right; width: 14%; }} .steps td {{ text-align: right; white-space: nowrap; vertical-align: middle; }}
@@ -40,7 +40,7 @@ tr {{ break-inside: avoid; }} tr.down > * {{ background: var(--badback); }} tr.d
 .steps .bar {{ display: block; margin-top: 4px; }}
 .mark {{ display: inline-block; margin-left: 6px; padding: 0 5px; border-radius: 4px; font-size: .8em; border: 1px solid var(--mark); color: var(--mark); }}
 .mark.worst {{ border-color: var(--bad); color: var(--bad); }}
-.outcomes td:first-child, .outcomes td:nth-child(2) {{ white-space: nowrap; }} .outcomes .mark {{ display: table; margin: 2px 0 0; }}
+.outcomes td:first-child, .outcomes td:nth-child(2) {{ white-space: nowrap; }} .outcomes .mark {{ display: block; width: max-content; margin: 2px 0 0; }}
 .legend {{ display: flex; flex-wrap: wrap; gap: 4px 18px; }} .key {{ display: inline-flex; align-items: center; gap: 6px; }}
 .rack {{ display: flex; flex-wrap: wrap; gap: 6px 4px; }}
 .server {{ margin: 0; padding: 1px; border: 2px solid transparent; border-radius: 3px; text-align: center; break-inside: avoid; }}

@@ -124,6 +124,13 @@ def shown_text(config_map: Mapping[str, Any] | None) -> str:
     return str((config_map.get("data") or {}).get(DATA_KEY, "")) if isinstance(reading, RuleError) else strict_text(reading)
 
 
+def undated(config_map: Mapping[str, Any]) -> dict[str, Any]:
+    """A rule ConfigMap for a write that does not know the time: without the annotation, the server's own fields tell when it was."""
+    metadata = dict(config_map["metadata"])
+    metadata["annotations"] = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != CHANGED}
+    return {**config_map, "metadata": metadata}
+
+
 def _write(snapshot: Snapshot, wanted: WantedRule, at: str) -> Write:
     live = snapshot.rule
     metadata: dict[str, Any] = {"name": wanted.name, "namespace": snapshot.namespace}
