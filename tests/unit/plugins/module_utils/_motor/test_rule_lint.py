@@ -134,12 +134,15 @@ def test_a_missing_data_key_is_an_error_with_the_nearest_key() -> None:
 
 @pytest.mark.parametrize("text", ["null", "{}", '{"elastic_scaling_list": null}', '{"elastic_scaling_list": []}', '{"version": "1.0"}'])
 def test_no_tiers_hold_every_job(text: str) -> None:
-    assert [(one.code, one.severity) for one in lint(text, source="rule").findings] == [("R111", ERROR)]
+    found = only(text)
+    assert (found.code, found.severity, found.path, found.line, found.column) == ("R111", ERROR, "", 1, 1)
+    assert found.message == "rule, line 1, column 1: the rule has no tiers"
 
 
 def test_a_rule_that_asks_for_nothing_holds_every_job() -> None:
     assert codes(rule([group("g0", "0"), group("g1", "-1")])) == ["R112"]
-    assert codes('{"elastic_scaling_list": [{}, null]}') == ["R112"]
+    found = only('{"elastic_scaling_list": [{}, null]}')
+    assert (found.code, found.severity, found.path, found.line, found.column) == ("R112", ERROR, "", 1, 1)
 
 
 def test_an_omitted_group_is_an_error_where_its_tier_can_count() -> None:
@@ -156,6 +159,18 @@ def test_an_omitted_group_in_a_tier_that_never_counts_is_a_warning(smallest: lis
 @pytest.mark.parametrize("entry", [without(P, "group_name"), {**P, "group_name": None}], ids=["absent", "null"])
 def test_an_entry_without_a_name_is_an_error(entry: dict[str, Any]) -> None:
     assert codes(rule([entry, D])) == ["R202"]
+
+
+def test_what_else_is_wrong_with_an_entry_without_a_name_is_told_of_the_empty_group() -> None:
+    found = lint(rule([without(group("", "1", "0"), "group_name"), D]), source="rule").findings
+    assert [(one.code, one.group) for one in found] == [("R202", ""), ("R305", "")]
+
+
+def test_a_tier_that_never_counts_says_why() -> None:
+    assert "the tiers below ask for as much" in only(rule([P, D], [P, D])).message
+    assert "it asks for no instance" in only(rule([P, D], [group("g0", "0"), group("g1", "0")])).message
+    mixed = lint(rule([P, group("g1", "0")], [P, group("g1", "0")]), source="rule").findings
+    assert "the tiers below ask for as much" in next(one.message for one in mixed if one.code == "R301")
 
 
 def test_a_misspelt_name_key_tells_the_right_one() -> None:
@@ -194,16 +209,48 @@ def test_a_doubtful_rule_is_a_warning_with_tier_and_group(text: str, code: str, 
 
 
 def test_a_negative_number_is_a_warning_and_counts_as_none() -> None:
-    assert codes(rule([P, group("g1", "-1")])) == ["R303", "R306"]
+    found = lint(rule([P, group("g1", "-1")]), source="rule").findings
+    assert [(one.code, one.path) for one in found] == [
+        ("R303", "elastic_scaling_list[0]"),
+        ("R306", "elastic_scaling_list[0].group_list[1].group_num"),
+    ]
 
 
 def test_the_longest_name_that_a_label_can_have_is_sound() -> None:
     assert codes(rule([group("g" * 63, "1"), D])) == []
 
 
+def place_of(text: str, piece: str) -> tuple[int, int]:
+    return 1, text.index(piece) + 1
+
+
 def test_more_than_two_groups_are_a_note() -> None:
-    found = lint(rule([P, D, group("g2", "1")]), source="rule").findings
-    assert [(one.code, one.severity) for one in found] == [("R313", NOTE)]
+    text = rule([P, D, group("g2", "1")])
+    found = only(text)
+    assert (found.code, found.severity, found.path, found.tier) == ("R313", NOTE, "elastic_scaling_list[0]", 0)
+    assert (found.line, found.column) == place_of(text, '{"group_list"')
+
+
+def test_what_the_controller_reads_by_position_is_told_with_its_place() -> None:
+    text = rule([P])
+    found = only(text)
+    assert (found.code, found.path, (found.line, found.column)) == ("R310", "elastic_scaling_list[0]", place_of(text, '{"group_list"'))
+    text = rule([group("decode", "1"), group("prefill", "1")])
+    found = only(text)
+    assert (found.code, found.path, found.group) == ("R311", "elastic_scaling_list[0].group_list[0]", "decode")
+    assert (found.line, found.column) == place_of(text, '{"group_name": "decode"')
+
+
+@pytest.mark.parametrize(("first", "second"), [("group1", "group2"), ("x", "group0"), ("group0", "group1"), ("d0", "d1"), ("spd", "dpd")])
+def test_an_order_that_names_do_not_contradict_is_no_finding(first: str, second: str) -> None:
+    assert codes(rule([group(first, "1"), group(second, "1")])) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("d0", "p0"), ("Decode", "PREFILL"), ("a.decode.b", "a.prefill.b"), ("x-d", "x-p"), ("d_1", "p_1")]
+)
+def test_an_order_that_names_contradict_is_a_warning(first: str, second: str) -> None:
+    assert codes(rule([group(first, "1"), group(second, "1")])) == ["R311"]
 
 
 def test_another_version_is_a_note_and_none_is_nothing() -> None:
