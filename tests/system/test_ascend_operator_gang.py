@@ -187,6 +187,25 @@ def test_rescheduling_restarts_an_instance_with_a_failed_pod_until_its_retries_a
     task.wait_reason("p0", "JobFailed", "Failed")
 
 
+def test_decode_takes_the_place_of_a_prefill_instance_when_its_server_dies_and_prefill_returns_with_the_server(
+    task: Task, fleet: Fleet, rescheduling: None, ascend_cluster: Cluster
+) -> None:
+    fleet.add(3)
+    task.two_tiers()
+    for name, group in (("p0", "g0"), ("p1", "g0"), ("d0", "g1")):
+        task.job(name, group, labels=FORCE)
+    task.wait_running("p0", "p1", "d0")
+    (lost,) = task.pods("d0").values()
+    fleet.die(lost["spec"]["nodeName"])
+    task.wait_phase("Inqueue", "d0")
+    assert task.running("p0", "p1") and not any(pod["spec"].get("nodeName") for pod in task.pods("d0").values())
+    ascend_cluster.annotate_pod(task.namespace, "p1-master-0", {"fake/fail": "1"})  # as Motor's controller has one end
+    task.wait_running("p0", "d0")
+    task.stays(lambda: task.running("p0", "d0") and not task.running("p1"))
+    fleet.back(lost["spec"]["nodeName"])
+    task.wait_running("p0", "p1", "d0")
+
+
 @pytest.mark.parametrize(
     ("text", "number"),
     [("8", 8), ("500m", 0.5), ("16Gi", 16 * 2**30), ("2k", 2000), ("1.5", 1.5), ("1e3", 1000)],

@@ -193,9 +193,9 @@ def waits_for(cluster: Cluster, task: Task, name: str) -> float:
 
 
 def hold_long(cluster: Cluster, task: Task, *names: str) -> None:
-    """Wait until jobs have just been refused and will not be tried again for five seconds."""
+    """Wait until jobs have just been refused and will not be tried again for ten seconds: time to show that something else wakes them."""
     for name in names:
-        wait_for(lambda name=name: waits_for(cluster, task, name) > 5, 30, f"the back-off of {name}")
+        wait_for(lambda name=name: waits_for(cluster, task, name) > 10, 40, f"the back-off of {name}")
 
 
 def test_d_and_a6b_neither_the_rule_nor_a_sibling_wakes_a_held_job_its_own_timer_does(
@@ -208,7 +208,7 @@ def test_d_and_a6b_neither_the_rule_nor_a_sibling_wakes_a_held_job_its_own_timer
     hold_long(ascend_cluster, task, "p1")
     task.rule({"g0": 2, "g1": 1}, {"g0": 1, "g1": 1})
     task.job("d0", "g1", npus=0)
-    task.wait_running("d0", timeout=4)
+    task.wait_running("d0", timeout=9)
     assert not task.pods("p1"), "its time has not come"
     task.wait_running("p1")
 
@@ -234,7 +234,7 @@ def test_d_what_wakes_a_held_job_and_what_does_not(task: Task, fleet: Fleet, asc
     for name, (resource, target, body, subresource) in {**deaf, **nudges}.items():
         target = target.format(name, uid=task.get(name)["metadata"]["uid"])
         task.client.patch(resource, task.namespace, target, body, subresource=subresource)
-    wait_for(lambda: all(task.pods(name) for name in nudges), 4, "pods of the jobs that were woken")
+    wait_for(lambda: all(task.pods(name) for name in nudges), 9, "pods of the jobs that were woken")
     assert not any(task.pods(name) for name in deaf)
     wait_for(lambda: all(task.pods(name) for name in deaf), 25, "pods of the others in their own time")
 
