@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,16 @@ from ._motor import rule_lint, rule_reader, rule_synthesis, scaling_rule
 from ._motor.errors import InputError
 from ._motor.findings import WARNING, Finding
 from ._motor.job_settings import DEFAULT_RULE
+from ._motor.ownership import CONFIG_MAP
 from ._motor.plan_rule import refuse_errors
+from ._motor.rank_tables import RANK_TABLE_PREFIX
 from ._motor.rule_given import GivenRule
 from ._motor.rule_reader import DATA_KEY, Reading
 from ._motor.rule_relaxed import relaxed
 from ._motor.rule_synthesis import Wish
 
+MAX_NAME = 63
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 WAYS = ("rule", "rule_file", "synthesize")
 _PAIR: dict[str, Any] = {"type": "dict", "options": {role: {"type": "raw"} for role in rule_synthesis.ENGINE_ROLES}}
 RULE_SPEC: dict[str, Any] = {
@@ -64,6 +69,7 @@ class Checked:
 def checked_rule(module: Any) -> Checked | None:
     """The rule of the options, linted; None when they give none. Raises InputError for options that make no rule."""
     params = module.params
+    _require_name(params["name"])
     if params["synthesize"] is not None:
         return synthesised(params["synthesize"])
     given = _inputs.read_rule(params["rule"], params["rule_file"])
@@ -98,6 +104,15 @@ def warn_of(module: Any, findings: Iterable[Finding]) -> None:
     for finding in findings:
         if finding.severity == WARNING:
             module.warn(f"{finding.code}: {finding.message.rstrip('.')}. {finding.effect} {finding.remedy}")
+
+
+def _require_name(name: str) -> None:
+    """A rule is a ConfigMap of its own, and its name the value of a label."""
+    if len(name) > MAX_NAME or not _NAME.fullmatch(name):
+        wrong = f"{name!r} cannot be the name of a rule: write at most {MAX_NAME} lower-case letters, digits, - and ."
+        raise InputError.at(wrong, source="name")
+    if name == CONFIG_MAP or name.startswith(RANK_TABLE_PREFIX):
+        raise InputError.at(f"the ConfigMap {name} is for something else: give the rule another name", source="name")
 
 
 def _require_same(option: str, found: str, wanted: str, source: str) -> None:

@@ -13,6 +13,7 @@ from . import _entry_rule
 from ._entry_rule import Checked
 from ._motor import capacity, capacity_model, capacity_page, rule_report, rule_synthesis
 from ._motor.capacity import Instance, Server, Shape, Simulation
+from ._motor.capacity_words import LANGUAGES
 from ._motor.errors import InputError
 from ._motor.findings import Finding, by_severity
 from ._motor.rule_live import LiveTask, lint_live
@@ -43,7 +44,7 @@ SPEC: dict[str, Any] = {
     "running": {"type": "dict"},
     "simulate": {"type": "dict", "options": {"failures": {"type": "int", "default": 1}}},
     "html": {"type": "bool", "default": False},
-    "language": {"type": "str", "choices": list(capacity_page.LANGUAGES), "default": "en"},
+    "language": {"type": "str", "choices": list(LANGUAGES), "default": "en"},
 }
 
 

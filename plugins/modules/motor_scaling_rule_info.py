@@ -261,10 +261,57 @@ jobs:
       type: str
       sample: tier 1 has its 1 instances of group0 and waits for group1 (0 of 1)
 simulation:
-  description: What is left when servers fail; see the collection's C(docs/scaling_rule.md).
+  description: What is left when servers fail.
   returned: when O(simulate) was given
   type: dict
-  sample: {}
+  contains:
+    servers:
+      description: The servers that can fail, with C(name), C(npus), C(super_pod), C(usable) and C(used).
+      type: list
+      elements: dict
+      sample: [{"name": "server-0", "npus": 16, "super_pod": "", "usable": true, "used": 0}]
+    shapes:
+      description: What an instance of each group is like, with C(group), C(count), C(pods), C(npus_per_pod) and C(sp_block).
+      type: list
+      elements: dict
+      sample: [{"group": "group0", "count": 2, "pods": 1, "npus_per_pod": 16, "sp_block": 0}]
+    tiers:
+      description: The tiers, as in RV(rule.tiers).
+      type: list
+      elements: dict
+      sample: []
+    instances:
+      description: The instances before any failure, with C(group), C(name), C(npus_per_pod) and the server of each pod (C(pods)).
+      type: list
+      elements: dict
+      sample: [{"group": "group0", "name": "group0-0", "pods": ["server-0"], "npus_per_pod": 16}]
+    levels:
+      description:
+        - One entry for each number of failures from 0 on, with C(failures), the number of C(combinations) of servers, all C(outcomes) from the worst one
+          on, the C(worst) and the C(typical) (median) one, and the mean number of running instances by group (C(expected)).
+        - An outcome has the C(tier) that is reached (none when not even the smallest one is), what is C(running), the C(combinations) that lead there and their
+          C(share), the instances that are C(held) and why, the groups in the order in which they grow again (C(regrows)), an example (failing C(servers),
+          instances that are C(lost) with them, and those C(given_up) for decode), and whether the operator C(crashes).
+      type: list
+      elements: dict
+      sample: [{"failures": 0, "combinations": 1}]
+    critical:
+      description: The servers whose failure alone does the most harm.
+      type: list
+      elements: str
+      sample: ["server-2"]
+    keep_decode:
+      description: Whether Motor's controller is taken to end prefill instances while decode is short.
+      type: bool
+      sample: true
+    shrinks:
+      description: The group whose instances it ends.
+      type: str
+      sample: group0
+    keeps:
+      description: The group for which it does so.
+      type: str
+      sample: group1
 html:
   description: The simulation as a page of its own, with pictures of servers, NPUs and tiers.
   returned: when O(html) was asked for

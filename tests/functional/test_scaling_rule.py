@@ -156,6 +156,13 @@ def test_a_manifest_of_another_name_or_namespace_is_refused(rules: Rules) -> Non
     assert rules.proxy.requests == []
 
 
+@pytest.mark.parametrize("name", ["motor-config", "rings-config-mindie-server-p0", "Scaling-Rule", "x" * 64, "-x"])
+def test_a_name_that_is_no_name_of_a_rule_is_refused(rules: Rules, name: str) -> None:
+    for failed in (rules.apply(mapping(2, 1), name=name), rules.remove(name=name)):
+        assert failed["failed"] and failed["reason"] == "InvalidInput" and name in failed["msg"]
+    assert rules.proxy.requests == []
+
+
 def test_a_rule_that_jobs_name_is_not_removed(rules: Rules) -> None:
     succeeded(rules.apply(mapping(2, 1)))
     for name in ("mindie-server-p0", "mindie-server-d0"):

@@ -29,3 +29,6 @@ def test_the_requests_of_a_change_and_of_none_are_few(rules: Rules, monkeypatch:
     forget_clients(monkeypatch)
     assert not succeeded(rules.remove())["changed"]
     assert len(rules.proxy.requests) <= UNCHANGED and rules.proxy.mutating() == []
+    forget_clients(monkeypatch)
+    succeeded(rules.info())
+    assert len(rules.proxy.requests) <= UNCHANGED and rules.proxy.mutating() == []

@@ -129,3 +129,10 @@ def test_a_rule_is_removed_only_when_no_job_that_stays_names_it() -> None:
 def test_a_diff_shows_white_space_as_no_difference_and_a_broken_rule_as_it_is() -> None:
     assert plan_rule.shown_text(live(json.dumps(json.loads(TWO_TIERS)))) == TWO_TIERS
     assert plan_rule.shown_text(live("{ broken")) == "{ broken" and plan_rule.shown_text(None) == "" == plan_rule.shown_text(live(None))
+
+
+def test_a_write_that_does_not_know_the_time_leaves_no_old_one_behind() -> None:
+    before = live(TWO_TIERS)
+    before["metadata"]["annotations"] = {"ascend.mindie/changed": AT, "team": "a"}
+    assert plan_rule.undated(before)["metadata"]["annotations"] == {"team": "a"} and plan_rule.undated(before)["data"] == before["data"]
+    assert before["metadata"]["annotations"]["ascend.mindie/changed"] == AT
