@@ -107,6 +107,12 @@ def test_all_errors_of_that_kind_are_told() -> None:
     assert attempt(rule("g0 1 1"), source="rule").errors == ()
 
 
+def test_the_words_are_those_of_the_operator_and_of_recorded_answers() -> None:
+    assert DATA_KEY == "elastic_scaling.json"
+    kinds = (MISSING_KEY, JSON_ERROR, TYPE_ERROR, INT_ERROR, TIER_ERROR)
+    assert kinds == ("missing_key", "json_error", "type_error", "int_error", "tier_error")
+
+
 def test_the_data_key_is_compared_exactly() -> None:
     assert read_data({DATA_KEY: rule("g0 1 1")}, source="x").tiers == ({"g0": Size(1, 1)},)
     with pytest.raises(RuleError) as caught:
