@@ -1,9 +1,10 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`python -m tests.bench.rules`: how long it takes to check scaling rules and to decide by them; writes docs/benchmark_rules.md.
+"""`python -m tests.bench.rules`: how long it takes to check scaling rules, to decide by them, and to simulate failures under them;
+writes docs/benchmark_rules.md.
 
-Everything runs in this process, without a cluster. One `Measure` is one row of the page.
+Everything runs without a cluster, all but simulations in this process. One `Measure` is one row of the page.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor import scalin
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_lint import lint
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_reader import Size
 
+from . import simulation
+
 PAGE = ROOT / "docs" / "benchmark_rules.md"
 HEAD = """\
 # Benchmark: scaling rules
 
-`python -m tests.bench.rules` wrote this page. Everything runs in one process, without a cluster. Numbers are wall-clock time, the median
+`python -m tests.bench.rules` wrote this page. Nothing needs a cluster. Numbers are wall-clock time, the median
 of all rounds; before the first round the work is done once without being timed.
 
 Measured with Python {python} on {cores} cores. The load average before the run was {load}.
@@ -94,8 +97,9 @@ def main() -> None:
     """Measure, print, and write the page."""
     head = HEAD.format(python=platform.python_version(), cores=os.cpu_count() or 1, load=round(os.getloadavg()[0], 1))
     rows = [row(measure, measure.samples()) for measure in measures()]
-    print("\n".join(rows))
-    PAGE.write_text(head + "\n".join([*rows, ""]))
+    simulated = list(simulation.rows())
+    print("\n".join([*rows, *simulated]))
+    PAGE.write_text(head + "\n".join([*rows, ""]) + simulation.HEAD + "\n".join([*simulated, ""]))
 
 
 if __name__ == "__main__":
