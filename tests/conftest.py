@@ -44,7 +44,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """A control plane with A2, A3 and plain nodes and the stand-ins for both operators and for gang scheduling (quicker than Volcano)."""
-    with Cluster(a2_nodes=4, a3_nodes=40, cpu_nodes=2, infer_operator=True, ascend_operator=True, sessions=0.2) as running:
+    with Cluster(a2_nodes=4, a3_nodes=40, cpu_nodes=2, infer_operator=True, ascend_operator=True, sessions=0.2, restart_after=1) as running:
         yield running
 
 
