@@ -16,6 +16,7 @@ from ._motor.capacity import Instance, Server, Shape, Simulation
 from ._motor.capacity_words import LANGUAGES
 from ._motor.errors import InputError
 from ._motor.findings import Finding, by_severity
+from ._motor.plan_rule import RuleRefused
 from ._motor.rule_live import LiveTask, lint_live
 from ._motor.rule_reader import Reading
 
@@ -52,6 +53,7 @@ SPEC: dict[str, Any] = {
 class Picture:
     """What there is to show of a rule. `running` goes by task and group, `instances` is None when nothing is said of them."""
 
+    source: str
     facts: Mapping[str, Any]
     reading: Reading | None
     findings: Sequence[Finding]
@@ -91,6 +93,7 @@ def offline(params: Mapping[str, Any], checked: Checked) -> Picture:
         servers = checked.wish.inventory() if checked.wish else ()
     known = {shape.group: shape for shape in checked.wish.shapes(checked.wish.instances)} if checked.wish else {}
     picture = Picture(
+        source=checked.source,
         facts=rule_report.rule_facts("", params["name"], checked.reading, present=True),
         reading=checked.reading,
         findings=checked.findings,
@@ -149,11 +152,11 @@ def _result(params: Mapping[str, Any], picture: Picture) -> dict[str, Any]:
 
 
 def simulated(picture: Picture, failures: int, shapes: Iterable[Mapping[str, Any]]) -> Simulation:
-    """What every failure of so many servers leads to. Raises InputError when there is no rule to go by, or no servers."""
+    """What every failure of so many servers leads to. Raises RuleRefused or InputError without a rule or servers."""
+    if picture.reading is None and not picture.findings:
+        raise InputError.at("there is no rule in this namespace to simulate", source="simulate")
     if picture.reading is None or not picture.reading.tiers:
-        raise InputError.at(
-            "there is no rule with tiers that the operator accepts, so there is nothing to simulate (see the findings)", source="simulate"
-        )
+        raise RuleRefused(picture.source, picture.findings, "simulated")
     if not picture.servers:
         raise InputError.at("no server with NPUs is known: give inventory", source="simulate", path="inventory")
     found = all_shapes(picture, shapes)

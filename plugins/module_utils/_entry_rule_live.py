@@ -70,6 +70,7 @@ class Rules:
             present = True
         counts = rule_report.running(snapshot, self.name)
         return Picture(
+            source=checked.source,
             facts=rule_report.rule_facts(self.namespace, self.name, checked.reading, present=present),
             reading=checked.reading,
             findings=by_severity((*checked.findings, *rule_cluster.live_findings(snapshot, self.name, checked.reading))),

@@ -164,7 +164,7 @@ rule:
       sample: [{"group0": {"number": 2, "servers": 1}, "group1": {"number": 1, "servers": 2}}]
 findings:
   description: What the checks have found, the worst first.
-  returned: success
+  returned: success, or when a rule cannot be simulated because of errors among them
   type: list
   elements: dict
   contains:

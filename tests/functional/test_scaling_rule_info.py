@@ -107,8 +107,6 @@ def test_the_page_is_returned_when_asked_for_and_nothing_is_written(tmp_path: Pa
         ({"rule": mapping(2, 1), "simulate": {}, "inventory": {"servers": 2}}, "hardware"),
         ({"rule": mapping(2, 1), "simulate": {}, "inventory": {"servers": "2", "hardware": "A2"}}, "inventory.servers"),
         ({"rule": mapping(2, 1), "simulate": {"failures": -1}, "inventory": {"servers": 2, "hardware": "A2"}}, "failures"),
-        ({"rule": "{", "simulate": {}, "inventory": {"servers": 2, "hardware": "A2"}}, "nothing to simulate"),
-        ({"rule": "{}", "simulate": {}, "inventory": {"servers": 2, "hardware": "A2"}}, "nothing to simulate"),
         ({"rule": mapping(2, 1), "running": {"group0": 1.5}}, "running.group0"),
         ({"rule": mapping(2, 1), "html": True}, "simulate"),
         ({"rule": mapping(2, 1), "simulate": {}, "inventory": {"servers": 2, "hardware": "A2"}, "running": {"group0": 3}}, "room for 2"),
@@ -127,6 +125,13 @@ def test_the_page_is_returned_when_asked_for_and_nothing_is_written(tmp_path: Pa
 def test_a_bad_option_is_named(options: dict[str, Any], said: str) -> None:
     failed = run_module("motor_scaling_rule_info", **options)
     assert failed["failed"] and failed["reason"] == "InvalidInput" and said in failed["msg"]
+
+
+@pytest.mark.parametrize(("rule", "code"), [("{", "R102"), ("{}", "R111"), (DOCUMENTED, "R104")])
+def test_a_broken_rule_is_not_simulated_and_its_findings_are_told(rule: str, code: str) -> None:
+    failed = run_module("motor_scaling_rule_info", rule=rule, simulate={}, inventory={"servers": 2, "hardware": "A2"})
+    assert failed["failed"] and failed["reason"] == "RuleRefused" and "is not simulated, because of 1 error:" in failed["msg"]
+    assert code in failed["msg"] and [finding["code"] for finding in failed["findings"]] == [code]
 
 
 def answers(result: dict[str, Any]) -> dict[str, tuple[bool, str]]:
@@ -160,6 +165,7 @@ def test_each_live_job_is_told_whether_it_may_create_pods_and_why_not(rules: Rul
 
 def test_a_live_rule_that_is_broken_or_absent_is_told_as_such(rules: Rules) -> None:
     absent = succeeded(rules.info())
+    assert "no rule in this namespace" in rules.info(simulate={})["msg"]
     assert not absent["rule"]["present"] and absent["tasks"] == [] and absent["jobs"] == []
     rules.put("# a comment\n" + TWO_TIERS)
     rules.job("mindie-server-p0", group="group0")

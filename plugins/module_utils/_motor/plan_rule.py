@@ -28,12 +28,12 @@ LiveLint = Callable[[Snapshot], Sequence[Finding]]
 
 
 class RuleRefused(MotorError):
-    """A rule with error findings, which is never applied."""
+    """A rule with error findings, which is never `done` (applied, simulated)."""
 
-    def __init__(self, source: str, findings: Sequence[Finding]) -> None:
+    def __init__(self, source: str, findings: Sequence[Finding], done: str = "applied") -> None:
         errors = [finding for finding in findings if finding.severity == ERROR]
         count = f"{len(errors)} error{'s' if len(errors) > 1 else ''}"
-        message = "\n".join([f"The scaling rule ({source}) is not applied, because of {count}:", *map(_told, errors)])
+        message = "\n".join([f"The scaling rule ({source}) is not {done}, because of {count}:", *map(_told, errors)])
         super().__init__(message, reason="RuleRefused", findings=[finding.to_dict() for finding in findings])
 
 
