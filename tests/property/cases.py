@@ -14,24 +14,33 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+import yaml
 from hypothesis import strategies as st
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import faults, json_reader
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.choice import Choice
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_settings import DEFAULTS
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import Rendered
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.ascend_jobs import ROLES as JOB_ROLES
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.ascend_jobs import Template, render_jobs, template
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import metadata_labels
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_config import plan_update
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_deploy import plan_deploy
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_remove import plan_remove
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_scale import plan_scale
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.rank_tables import rank_table
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import with_applied
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_resize import for_counts
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.scaling_rule import write
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.user_config import UserConfig, parse
 from tests.property import events, facts
 from tests.property.world import NAMESPACE, Obj, World
 from tests.unit.plugins.module_utils._motor import releases
 
-BACKENDS = {"deployments": "multi_deployment", "infer_service_set": "infer_service_set"}
+BACKENDS = {"deployments": "multi_deployment", "infer_service_set": "infer_service_set", "ascend_jobs": "ascend_jobs"}
+JOBS = "ascend_jobs"
 MOST = 4
 IMAGES = ("registry.example/motor:1", "registry.example/motor:2")
 INDEXES = 6
@@ -88,9 +97,13 @@ ROLES = {False: ("prefill", "decode"), True: ("union",)}
 _PICK = st.integers(0, 11)
 _SCRIPT = st.lists(st.tuples(st.sampled_from(("go", "go", "stop", "stop", "abandon", *events.EVENTS)), _PICK), min_size=5, max_size=16)
 _HAPPENED = st.lists(st.tuples(st.sampled_from(("pod_broken", "namesake_added", "pod_evicted")), _PICK), max_size=1)
-_VERBS = st.sampled_from(("scale", "scale", "scale", "deploy", "deploy", "update_config", "remove"))
+_ANY_VERB = ("scale", "scale", "scale", "deploy", "deploy", "update_config", "remove")
+# Pods of AscendJobs read nothing of motor-config, so that there is nothing to update.
+_VERBS = {jobs: st.sampled_from([verb for verb in _ANY_VERB if not jobs or verb != "update_config"]) for jobs in (False, True)}
+_CHANGING = st.sets(st.integers(0, INDEXES - 1), max_size=MOST).map(lambda found: tuple(sorted(found)))
 _SETS_OF_INDEXES = {
-    "deployments": st.sets(st.integers(0, INDEXES - 1), max_size=MOST).map(lambda found: tuple(sorted(found))),
+    "deployments": _CHANGING,
+    JOBS: _CHANGING,
     "infer_service_set": st.integers(0, MOST).map(lambda count: tuple(range(count))),
 }
 
@@ -102,10 +115,10 @@ def _per_role(roles: tuple[str, ...], values: st.SearchStrategy[Any]) -> st.Sear
 _COUNTS = {hybrid: _per_role(roles, st.integers(1, MOST)) for hybrid, roles in ROLES.items()}
 
 
-def _wishes(hybrid: bool) -> st.SearchStrategy[Wish]:
+def _wishes(hybrid: bool, jobs: bool) -> st.SearchStrategy[Wish]:
     return st.builds(
         Wish,
-        verb=_VERBS,
+        verb=_VERBS[jobs],
         counts=_COUNTS[hybrid],
         log_level=st.sampled_from(("INFO", "DEBUG")),
         omit_owned=st.booleans(),
@@ -120,14 +133,16 @@ def _wishes(hybrid: bool) -> st.SearchStrategy[Wish]:
     )
 
 
-_WISHES = {hybrid: st.lists(_wishes(hybrid), min_size=1, max_size=3).map(tuple) for hybrid in ROLES}
+_WISHES = {(hybrid, jobs): st.lists(_wishes(hybrid, jobs), min_size=1, max_size=3).map(tuple) for hybrid in ROLES for jobs in (False, True)}
 _GOING = st.lists(st.tuples(st.integers(0, 1), st.integers(0, INDEXES - 1)), max_size=2, unique=True)
 
 
 def _start(roles: tuple[str, ...], backend: str, *parts: Any) -> Start:
     baseline, live, going, by_deployer, owned, happened = parts
     taken = {(role, index) for role, indexes in live for index in indexes}
-    places = {(roles[number % len(roles)], index) for number, index in going} - taken if backend == "deployments" else set()
+    places = {(roles[number % len(roles)], index) for number, index in going} - taken if backend != "infer_service_set" else set()
+    if backend == JOBS:  # no other deployer makes one, and no autoscaler knows AscendJobs
+        by_deployer, owned = False, 1
     return Start(baseline, live, tuple(sorted(places)), by_deployer, roles[:1] if owned == 0 else (), tuple(happened))
 
 
@@ -136,17 +151,18 @@ def _cases_of(backend: str, hybrid: bool, deployed: bool) -> st.SearchStrategy[C
     start = partial(_start, ROLES[hybrid], backend)
     starts = st.builds(start, _COUNTS[hybrid], live, _GOING, st.booleans(), st.integers(0, 4), _HAPPENED) if deployed else st.none()
     made = partial(Case, backend, hybrid)
-    return st.builds(made, starts, _WISHES[hybrid], _SCRIPT.map(tuple), st.integers(1, 3), st.integers(0, 999))
+    return st.builds(made, starts, _WISHES[hybrid, backend == JOBS], _SCRIPT.map(tuple), st.integers(1, 3), st.integers(0, 999))
 
 
-# Hybrid services and empty namespaces are the rarer cases.
+# Hybrid services (not of AscendJobs) and empty namespaces are the rarer cases.
 _MIX = ((False, True), (False, True), (False, True), (False, False), (True, True), (True, False))
 
 
 def cases(backend: str) -> st.SearchStrategy[Case]:
     """Cases of one backend."""
-    strategies = {kind: _cases_of(backend, *kind) for kind in set(_MIX)}
-    return st.sampled_from(_MIX).flatmap(strategies.__getitem__)
+    mix = [(hybrid, deployed) for hybrid, deployed in _MIX if not hybrid or backend != JOBS]
+    strategies = {kind: _cases_of(backend, *kind) for kind in set(mix)}
+    return st.sampled_from(mix).flatmap(strategies.__getitem__)
 
 
 @cache
@@ -154,6 +170,9 @@ def config_of(
     backend: str, hybrid: bool, counts: tuple[tuple[str, int], ...], log_level: str = "INFO", image: str = IMAGES[0]
 ) -> UserConfig:
     """A user config."""
+    if backend == JOBS:
+        numbers = {facts.COUNT_KEYS[role]: count for role, count in counts}
+        return releases.config({"motor_engine_prefill_config": None}, deploy_mode=JOBS, image_name=None, **numbers)
     sections = {} if log_level == "INFO" else {"motor_controller_config": {"logging_config": {"log_level": log_level}}}
     deploy = {facts.COUNT_KEYS[role]: count for role, count in counts}
     base = releases.hybrid(deploy_mode=BACKENDS[backend]) if hybrid else releases.config(deploy_mode=BACKENDS[backend])
@@ -167,7 +186,20 @@ def rendered_of(
     backend: str, hybrid: bool, counts: tuple[tuple[str, int], ...], log_level: str = "INFO", image: str = IMAGES[0]
 ) -> Rendered:
     """The objects of its service."""
+    if backend == JOBS:
+        return render_jobs(config_of(backend, hybrid, counts), _templates(image), DEFAULTS, super_pod=None)
     return releases.rendered(config_of(backend, hybrid, counts, log_level, image))
+
+
+@cache
+def _templates(image: str) -> dict[str, Template]:
+    found = {}
+    for role in JOB_ROLES:
+        documents = list(yaml.safe_load_all((releases.EXAMPLES / "ascend_jobs" / f"{role}.yaml").read_text()))
+        for spec in (spec for obj in documents for spec in obj["spec"].get("replicaSpecs", {}).values()):
+            spec["template"]["spec"]["containers"][0]["image"] = image
+        found[role] = template(documents, f"job_templates.{role}")
+    return found
 
 
 @cache
@@ -219,7 +251,7 @@ def owned_roles(world: World) -> set[str]:
     scalers = [obj for (kind, _name), obj in world.objects.items() if kind == "HorizontalPodAutoscaler"]
     targets = {obj["metadata"]["name"].removeprefix("by-load-"): obj["spec"]["scaleTargetRef"] for obj in scalers}
     there = {role for role, target in targets.items() if (target["kind"], target["name"]) in world.objects}
-    if world.backend == "deployments":
+    if world.backend in facts.KINDS:
         return there
     return set(targets) if facts.set_roles(world) else set()
 
@@ -243,16 +275,33 @@ def _populate(world: World, case: Case, start: Start) -> None:
     templates = {(role, index): obj for role, index, obj in rendered_of(case.backend, case.hybrid, most).instances}
     for role, index in itertools.chain(((role, index) for role, taken in start.live for index in taken), start.going):
         if templates:
-            world.create(_bare(templates[role, index], start.by_deployer))
+            _create_instance(world, role, _bare(templates[role, index], start.by_deployer))
+    if case.backend == JOBS:
+        world.create(_rule(config))
     _store_config(world, rendered.config_map, config, start)
     for _tick in range(2):
         world.tick()
     for role, index in start.going:
-        world.delete("Deployment", f"{world.base_name}-{role[0]}{index}")
+        world.delete(facts.KINDS[case.backend], f"{world.base_name}-{role[0]}{index}")
     for role in start.owned:
         events.add_autoscaler(world, role)
     for name, pick in start.happened:
         events.EVENTS[name](world, pick)
+
+
+def _create_instance(world: World, role: str, workload: Obj) -> None:
+    if world.backend == JOBS:
+        world.create(rank_table(workload, role))
+    world.create(workload)
+
+
+def _rule(config: UserConfig) -> Obj:
+    """The scaling rule of the baseline."""
+    numbers = {DEFAULTS.groups[role]: count for role, count in config.counts.items()}
+    servers = {DEFAULTS.groups[role]: pods or 1 for role, pods in config.pods_per_instance.items()}
+    metadata = {"name": DEFAULTS.scaling_rule, "namespace": NAMESPACE, "labels": metadata_labels("scaling-rule")}
+    data = {"elastic_scaling.json": write(for_counts(numbers, servers, DEFAULTS.groups["prefill"]))}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 def _store_config(world: World, config_map: Obj, config: UserConfig, start: Start) -> None:

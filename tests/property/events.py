@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tests.cluster.ascend_operator.objects import replicas
 from tests.property import facts
-from tests.property.world import NAMESPACE, Obj, Pod, World
+from tests.property.ascend import JOB
+from tests.property.world import NAMESPACE, RANK_TABLE, RULE, Obj, Pod, World
 
 
 @dataclass(frozen=True)
@@ -26,21 +29,21 @@ ROLES = {"p": "prefill", "u": "union"}
 
 
 def instance_deleted(world: World, pick: int) -> Effect:
-    """An instance is deleted by hand: its Deployment, or (InferServiceSet) its pods, which come back."""
+    """An instance is deleted by hand: its workload, or (InferServiceSet) its pods, which come back."""
     return _delete_instance(world, pick, "Background")
 
 
 def instance_deleted_slowly(world: World, pick: int) -> Effect:
-    """As `instance_deleted`, but the Deployment stays, marked, until its pods are gone."""
+    """As `instance_deleted`, but the workload stays, marked, until its pods are gone."""
     return _delete_instance(world, pick, "Foreground")
 
 
 def _delete_instance(world: World, pick: int, propagation: str) -> Effect:
-    if world.backend == "deployments":
-        found = list(facts.engine_deployments(world).values())
+    if world.backend in facts.KINDS:
+        found = list(facts.engine_workloads(world).values())
         if not found:
             return NOTHING
-        world.delete("Deployment", found[pick % len(found)]["metadata"]["name"], propagation=propagation)
+        world.delete(facts.KINDS[world.backend], found[pick % len(found)]["metadata"]["name"], propagation=propagation)
         return Effect(blind=True)
     places = list(facts.wanted_pods(world))
     for pod in facts.engine_pods(world)[places[pick % len(places)]] if places else []:
@@ -52,7 +55,7 @@ def instance_added(world: World, pick: int) -> Effect:
     """An instance more, made by hand."""
     if world.backend == "infer_service_set":
         return _edit_count(world, pick, 1)
-    found = facts.engine_deployments(world)
+    found = facts.engine_workloads(world)
     if not found:
         return NOTHING
     (role, _index), sibling = list(found.items())[pick % len(found)]
@@ -87,7 +90,7 @@ def set_deleted(world: World, pick: int) -> Effect:
 
 def namesake_added(world: World, pick: int) -> Effect:
     """A Deployment that is named as an instance and is none (its selector is another one)."""
-    if world.backend == "infer_service_set":
+    if world.backend != "deployments":
         return NOTHING
     letter = "u" if pick % 2 else "p"
     name = f"{world.base_name}-{letter}{next(index for index in range(pick % 4, 99) if not facts.occupied(world, ROLES[letter], index))}"
@@ -132,6 +135,8 @@ def healed(world: World, pick: int) -> Effect:
 def autoscaler_added(world: World, pick: int) -> Effect:
     """An autoscaler takes a count over."""
     roles = sorted({role for role, _index in facts.wanted_pods(world)})
+    if world.backend == "ascend_jobs":
+        return NOTHING  # what an autoscaler scales has a number of replicas
     if roles:
         add_autoscaler(world, roles[pick % len(roles)])
     return Effect(blind=True)
@@ -164,13 +169,37 @@ def config_touched(world: World, pick: int) -> Effect:
     return Effect(blind=True)
 
 
+def rule_deleted(world: World, pick: int) -> Effect:
+    """Somebody deletes the scaling rule: from then on no job creates pods."""
+    world.delete("ConfigMap", RULE)
+    return Effect(blind=True)
+
+
+def rule_shortened(world: World, pick: int) -> Effect:
+    """Somebody takes the first tiers off the scaling rule."""
+    found = world.objects.get(("ConfigMap", RULE))
+    if found is None:
+        return NOTHING
+    key = "elastic_scaling.json"
+    document = json.loads(found["data"][key])
+    tiers = document["elastic_scaling_list"]
+    document["elastic_scaling_list"] = tiers[pick % len(tiers) :]
+    world.replace({**found, "data": {key: json.dumps(document)}})
+    return Effect(blind=True)
+
+
 def _pod(world: World, pick: int) -> Pod | None:
     found = [pod for pods in facts.engine_pods(world).values() for pod in pods]
     return found[pick % len(found)] if found else None
 
 
 def _renamed(deployment: Obj, name: str) -> Obj:
-    """Another instance as Motor's own deployer would make it."""
+    """Another instance as Motor's own deployer would make it, or (AscendJob) somebody by hand."""
+    if deployment["kind"] == JOB:
+        kept = {key: copy.deepcopy(deployment["metadata"].get(key) or {}) for key in ("labels", "annotations")}
+        old = RANK_TABLE + deployment["metadata"]["name"]
+        spec = json.loads(json.dumps(deployment["spec"]).replace(f'"{old}"', f'"{RANK_TABLE}{name}"'))
+        return {**deployment, "metadata": {"name": name, "namespace": NAMESPACE, **kept}, "spec": spec}
     spec = copy.deepcopy(deployment["spec"])
     spec["selector"]["matchLabels"]["app"] = spec["template"]["metadata"]["labels"]["app"] = name
     labels = {**deployment["metadata"]["labels"], "app": name}
@@ -184,6 +213,9 @@ def pod_npus(spec: Obj) -> int:
 
 
 def _npus(deployment: Obj) -> int:
+    if deployment["kind"] == JOB:
+        specs = deployment["spec"]["replicaSpecs"]
+        return sum(pod_npus(specs[replica.type]["template"]["spec"]) for replica in replicas(deployment))
     return int(deployment["spec"].get("replicas", 1)) * pod_npus(deployment["spec"]["template"]["spec"])
 
 
@@ -203,5 +235,7 @@ EVENTS: dict[str, Callable[[World, int], Effect]] = {
         autoscaler_added,
         autoscaler_removed,
         config_touched,
+        rule_deleted,
+        rule_shortened,
     )
 }

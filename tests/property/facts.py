@@ -10,21 +10,28 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping
 
-from tests.property.world import ENGINE_ROLES, INFER, Obj, Pod, World, pods_of
+from tests.cluster.ascend_operator.objects import JOB_NAME, RULE_GROUP, replicas
+from tests.property import ascend
+from tests.property.ascend import JOB
+from tests.property.world import ENGINE_ROLES, INFER, RANK_TABLE, RULE, Obj, Pod, World, pods_of
 
 COUNT_KEYS = {"prefill": "p_instances_num", "decode": "d_instances_num", "union": "hybrid_instances_num"}
+# Backends whose instances are workloads that we make ourselves.
+KINDS = {"deployments": "Deployment", "ascend_jobs": JOB}
 LETTERS = dict(zip("pdue", ENGINE_ROLES, strict=True))
 
 
 def named(world: World, name: str) -> tuple[str, int] | None:
-    """Engine role and index of the Deployment of an instance."""
+    """Engine role and index of the workload of an instance."""
     base, dummy, suffix = name.rpartition("-")
     return (LETTERS[suffix[0]], int(suffix[1:])) if base == world.base_name and suffix[:1] in LETTERS and suffix[1:].isdigit() else None
 
 
 def is_engine(world: World, deployment: Obj) -> bool:
-    """Whether this Deployment is an engine instance, not just named as one."""
+    """Whether this workload is an engine instance, not just named as one."""
     name = deployment["metadata"]["name"]
+    if deployment["kind"] == JOB:
+        return named(world, name) is not None
     return named(world, name) is not None and deployment["spec"]["selector"]["matchLabels"].get("app") == name
 
 
@@ -34,11 +41,11 @@ def namesake(world: World, role: str, index: int) -> bool:
     return found is not None and not is_engine(world, found)
 
 
-def engine_deployments(world: World) -> dict[tuple[str, int], Obj]:
-    """Deployments of instances that exist and are not being deleted."""
+def engine_workloads(world: World) -> dict[tuple[str, int], Obj]:
+    """Workloads of instances that exist and are not being deleted."""
     found = {}
     for (kind, name), obj in sorted(world.objects.items()):
-        place = named(world, name) if kind == "Deployment" else None
+        place = named(world, name) if kind == KINDS.get(world.backend) else None
         if place and is_engine(world, obj) and "deletionTimestamp" not in obj["metadata"]:
             found[place] = obj
     return found
@@ -55,8 +62,8 @@ def engine_pods(world: World) -> dict[tuple[str, int], list[Pod]]:
 
 
 def _place(world: World, pod: Pod) -> tuple[str, int] | None:
-    if world.backend == "deployments":
-        return named(world, pod.labels.get("app", ""))
+    if world.backend in KINDS:
+        return named(world, pod.labels.get("app" if world.backend == "deployments" else JOB_NAME, ""))
     if pod.labels.get(f"{INFER}instanceset-index", "") == "":
         return None
     role = pod.labels.get(f"{INFER}instanceset-name", "")
@@ -73,9 +80,13 @@ def set_roles(world: World) -> dict[str, Obj]:
 
 def wanted_pods(world: World) -> dict[tuple[str, int], int]:
     """Every instance that exists and is to stay, with the number of its pods."""
-    if world.backend == "deployments":
-        return {place: int(obj["spec"].get("replicas", 1)) for place, obj in engine_deployments(world).items()}
+    if world.backend in KINDS:
+        return {place: _pods(obj) for place, obj in engine_workloads(world).items()}
     return {(name, index): pods_of(role) for name, role in set_roles(world).items() for index in range(int(role.get("replicas") or 0))}
+
+
+def _pods(workload: Obj) -> int:
+    return len(replicas(workload)) if workload["kind"] == JOB else int(workload["spec"].get("replicas", 1))
 
 
 def counts(world: World) -> dict[str, int]:
@@ -92,8 +103,8 @@ def asked(world: World, npus: Mapping[str, int]) -> int:
     total = 0
     for place in {*pods, *wanted}:
         there = pods.get(place, [])
-        # A StatefulSet makes a pod anew only when the old one of its name is gone.
-        holding = there if world.backend == "infer_service_set" else [pod for pod in there if pod.left is None]
+        # A StatefulSet or AscendJob makes a pod anew only when the old one of its name is gone.
+        holding = [pod for pod in there if pod.left is None] if world.backend == "deployments" else there
         missing = max(0, wanted.get(place, 0) - len(holding))
         total += (len(there) + missing) * npus[place[0]]
     return total
@@ -108,21 +119,29 @@ def evicted(world: World, npus: Mapping[str, int]) -> int:
 
 
 def leaving(world: World) -> set[tuple[str, int]]:
-    """Instances that go: nothing wants them, but pods or a marked Deployment are left."""
-    found = {place for place in engine_pods(world) if place not in wanted_pods(world)}
+    """Instances that go: nothing wants them, but pods, a PodGroup or a marked workload are left."""
+    found = {place for place in (*engine_pods(world), *pod_groups(world)) if place not in wanted_pods(world)}
     for (kind, name), obj in world.objects.items():
-        place = named(world, name) if kind == "Deployment" else None
+        place = named(world, name) if kind == KINDS.get(world.backend) else None
         if place and is_engine(world, obj) and "deletionTimestamp" in obj["metadata"]:
             found.add(place)
     return found
 
 
+def pod_groups(world: World) -> dict[tuple[str, int], Obj]:
+    """PodGroups of instances, those of jobs that are gone included."""
+    found = {named(world, ascend.owner_of(group)["name"]): group for group in world.pod_groups.values()}
+    return {place: group for place, group in found.items() if place}
+
+
 def occupied(world: World, role: str, index: int) -> str:
     """What stands in the way of a new instance with this index, or ""."""
-    if world.backend == "deployments":
+    if world.backend in KINDS:
         for (kind, name), obj in world.objects.items():
-            if kind == "Deployment" and named(world, name) == (role, index):
-                return f"Deployment {obj['metadata']['name']} exists"
+            if kind == KINDS[world.backend] and named(world, name) == (role, index):
+                return f"{kind} {obj['metadata']['name']} exists"
+    if (role, index) in pod_groups(world):
+        return "its PodGroup is left"
     pods = engine_pods(world).get((role, index))
     return f"{len(pods)} pods are left" if pods else ""
 
@@ -174,7 +193,10 @@ def images(world: World) -> set[str]:
 
 
 def stored_images(world: World) -> set[str]:
-    """The image of the stored user config."""
+    """The image of the stored user config, or (AscendJobs) of the workloads."""
+    if world.backend == "ascend_jobs":
+        specs = (spec for job in world.jobs() for spec in job["spec"]["replicaSpecs"].values())
+        return {box["image"] for spec in specs for box in spec["template"]["spec"]["containers"]}
     if not has_baseline(world):
         return set()
     return {json.loads(world.objects["ConfigMap", "motor-config"]["data"]["user_config.json"])["motor_deploy_config"]["image_name"]}
@@ -186,7 +208,9 @@ def has_baseline(world: World) -> bool:
 
 
 def healthy(world: World, place: tuple[str, int]) -> bool:
-    """Whether all pods of an instance are ready."""
+    """Whether all pods of an instance are ready, and (AscendJobs) its PodGroup has noticed."""
+    if world.backend == "ascend_jobs" and ascend.phase(pod_groups(world).get(place, {})) != ascend.RUNNING:
+        return False
     pods = engine_pods(world).get(place, [])
     return sum(pod.ready and pod.left is None for pod in pods) >= wanted_pods(world).get(place, 1)
 
@@ -201,3 +225,30 @@ def baseline(world: World) -> dict[str, int]:
     """The counts that the stored user config says."""
     deploy = json.loads(world.objects["ConfigMap", "motor-config"]["data"]["user_config.json"])["motor_deploy_config"]
     return {role: deploy[key] for role, key in COUNT_KEYS.items() if key in deploy}
+
+
+def rule_numbers(world: World) -> dict[str, int]:
+    """How many instances of each group the first tier of the live rule asks for; {} when there is no rule."""
+    rule = world.objects.get(("ConfigMap", RULE))
+    tiers = json.loads(rule["data"]["elastic_scaling.json"])["elastic_scaling_list"] if rule else []
+    return {row["group_name"]: int(row["group_num"]) for row in tiers[0]["group_list"]} if tiers else {}
+
+
+def group_sizes(world: World) -> dict[str, int]:
+    """How many jobs of each group exist and are to stay."""
+    found: dict[str, int] = defaultdict(int)
+    for job in engine_workloads(world).values():
+        found[job["metadata"]["labels"][RULE_GROUP]] += 1
+    return dict(found)
+
+
+def stray_rank_tables(world: World) -> set[str]:
+    """Rank tables whose job is gone."""
+    names = {name for kind, name in world.objects if kind == JOB}
+    tables = {name for kind, name in world.objects if kind == "ConfigMap" and name.startswith(RANK_TABLE)}
+    return {name for name in tables if name.removeprefix(RANK_TABLE) not in names}
+
+
+def has_rank_table(world: World, job_name: str) -> bool:
+    """Whether the rank table of a job is there."""
+    return ("ConfigMap", RANK_TABLE + job_name) in world.objects

@@ -10,19 +10,23 @@ import json
 import random
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import readiness
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import MotorError
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.findings import ERROR
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.generation import generation
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import ABSENT, GONE, KNOWN, NO_PODS, REDUCED, RUNNING, Step, Write
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import INTENT_ANNOTATION, with_applied
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_lint import lint
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
+from tests.cluster.ascend_operator.objects import RULE_GROUP
 from tests.property import cases, facts
+from tests.property.ascend import JOB, PENDING, phase
 from tests.property.cases import Case, Wish
 from tests.property.events import EVENTS
-from tests.property.world import NAMESPACE, Answer, Obj, World
+from tests.property.world import NAMESPACE, RULE, Answer, Obj, World
 
 # Ticks without an end after which a run gives up, as wait_timeout does.
 PATIENCE = 12
@@ -101,7 +105,7 @@ class Story:
         world = self.world
         if wish.verb == "remove":
             left = [key for key in world.objects if key[0] in ("ConfigMap", "Lease", "InferServiceSet")]
-            left.extend([*facts.engine_pods(world), *facts.engine_deployments(world)])
+            left.extend([*facts.engine_pods(world), *facts.engine_workloads(world), *world.jobs()])
             assert not left, f"left after removal: {left}"
             return
         assert facts.record_fits(world) or facts.by_deployer(world), "nothing is left to do, but the record says otherwise"
@@ -113,10 +117,18 @@ class Story:
         if self.script:
             return  # something may be broken just now; the end is looked at when nothing happens any more
         assert not self._shortfall(wish), self._shortfall(wish)
+        self._rule_fits()
         baseline = facts.baseline(world)
         owned = cases.owned_roles(world)
         for role, count in wish.counts:
             assert role in owned or baseline[role] == count, f"the baseline says {baseline}"
+
+    def _rule_fits(self) -> None:
+        """In the end the rule asks for just what is there, and no rank table is left of a job that is gone."""
+        if self.world.backend == cases.JOBS:
+            numbers, sizes = facts.rule_numbers(self.world), facts.group_sizes(self.world)
+            assert numbers == sizes, f"the rule asks for {numbers}, there are {sizes}"
+            assert not facts.stray_rank_tables(self.world), f"without a job: {facts.stray_rank_tables(self.world)}"
 
     def _shortfall(self, wish: Wish) -> str:
         if wish.verb in ("remove", "update_config"):
@@ -132,7 +144,7 @@ class Story:
             "NotDeployed": snapshot.config_map is None,
             "Unfinished": True,  # judged in `play`
             "RestartNeeded": not wish.allow_restart and (facts.images(world) | facts.stored_images(world)) != {wish.image},
-            "NoSibling": world.backend == "deployments" and any(self._lacks_sibling(wish, role, count) for role, count in wish.counts),
+            "NoSibling": world.backend in facts.KINDS and any(self._lacks_sibling(wish, role, count) for role, count in wish.counts),
             "NoSuchRole": world.backend == "infer_service_set" and not facts.set_roles(world),
             "CountOwned": any(role in owned and found[role] != count for role, count in wish.counts),
             "CountsDiffer": facts.has_baseline(world) and facts.baseline(world) != dict(wish.counts),
@@ -250,7 +262,7 @@ class Run:
         return frozenset(pod["metadata"]["uid"] for pod in shown if any(subject.has(pod) for subject in step.subjects))
 
     def _await(self, step: Step, stale: frozenset[str]) -> None:
-        workloads = [obj for obj in (*self._snapshot.deployments, self._snapshot.infer_service_set) if obj]
+        workloads = [obj for obj in (*self._snapshot.own_workloads, self._snapshot.infer_service_set) if obj]
         marked = [obj for obj in workloads if "deletionTimestamp" in obj["metadata"]]
         for obj in marked:
             self._snapshot = self._snapshot.without(obj["kind"], obj["metadata"]["name"])
@@ -296,17 +308,25 @@ class Run:
         self._look()
 
     def _look(self) -> None:
-        """No more NPUs are asked for than there is room for."""
+        """No more NPUs are asked for than there is room for, and the scaling rule is right at every moment."""
+        self._look_at_rule()
         if self._quiet and self._plan.verb == "deploy" and dict(self._plan.counts) == dict(self._plan.counts_before):
             for role, number in self._count_unready().items():
                 assert number <= max(1, self._unready[role]), f"{number} {role} instances are not ready at once"
         asked = facts.asked(self._world, self._story.npus)
         assert asked <= self._allowed, f"{asked} NPUs are asked for, there is room for {self._allowed}"
 
+    def _look_at_rule(self) -> None:
+        rule = self._world.objects.get(("ConfigMap", RULE))
+        if rule is not None:
+            found = rule_errors(rule["data"]["elastic_scaling.json"])
+            assert not found, f"the scaling rule is wrong: {found}"
+
     def _wait(self, verdict: readiness.Judge) -> None:
         def done() -> bool:
-            current = replace(self._snapshot, pods=self._world.shown_pods(), instance_sets=self._world.shown_sets())
-            seen = verdict(current, self._plan.counts)
+            world = self._world
+            watched = {"Pod": world.shown_pods(), "InstanceSet": world.shown_sets(), "PodGroup": world.shown_groups(), JOB: world.jobs()}
+            seen = verdict(self._snapshot.refreshed(watched), self._plan.counts)
             self._last_seen = seen.seen
             return seen.done
 
@@ -337,7 +357,7 @@ class Run:
         writes = [write for step in self._plan.steps for write in step.writes]
         # What is created again under its name is replaced.
         gone = {write.name for write in writes if write.verb == "delete"} - {write.name for write in writes if write.verb == "create"}
-        by_name = {obj["metadata"]["name"]: place for place, obj in facts.engine_deployments(world).items()}
+        by_name = {obj["metadata"]["name"]: place for place, obj in facts.engine_workloads(world).items()}
         leaving = {by_name[name] for name in gone & by_name.keys()}
         if world.backend == "infer_service_set" and facts.set_roles(world):
             leaving = {(role, index) for role, index in facts.wanted_pods(world) if index >= self._plan.counts.get(role, 0)}
@@ -345,11 +365,20 @@ class Run:
         assert not protected, f"{protected} is protected"
         for role, index in leaving:
             for other in facts.wanted_pods(world):
-                if other[0] == role and other not in leaving and other not in wish.protect:
+                if other[0] == role and other not in leaving and other not in wish.protect and not self._is_idle((role, index)):
+                    assert not self._is_spare(other) or wish.order == "unhealthy_first", f"{(role, index)} goes, {other} has no room and stays"
                     first = (facts.healthy(world, (role, index)), -index) if wish.order == "unhealthy_first" else (True, -index)
                     second = (facts.healthy(world, other), -other[1]) if wish.order == "unhealthy_first" else (True, -other[1])
                     # Among sick ones it also matters how sick they are.
                     assert first < second or not (first[0] or second[0]), f"{(role, index)} goes, {other} stays"
+
+    def _is_idle(self, place: tuple[str, int]) -> bool:
+        """An AscendJob none of whose pods has a place, or that may make none by the rule: it may go before the others."""
+        return self._world.backend == cases.JOBS and not any(pod.placed for pod in facts.engine_pods(self._world).get(place, []))
+
+    def _is_spare(self, place: tuple[str, int]) -> bool:
+        """An AscendJob for which there is no room: it goes before those that have pods."""
+        return self._is_idle(place) and phase(facts.pod_groups(self._world).get(place, {})) == PENDING
 
     def _send(self, write: Write) -> None:
         if write.kind == "ConfigMap" and write.body:
@@ -388,7 +417,7 @@ class Run:
         if self._wish.verb == "remove":
             assert write.verb == "delete", f"removing means to {write.verb} {write.name}"
             return
-        place = facts.named(self._world, write.name) if write.kind == "Deployment" else None
+        place = facts.named(self._world, write.name) if write.kind in facts.KINDS.values() else None
         if self._wish.verb == "scale":
             known = place or write.kind == "ConfigMap" or (write.kind == "InferServiceSet" and write.patch)
             assert known, f"scaling writes {write.kind} {write.name}"
@@ -404,8 +433,24 @@ class Run:
         if write.verb == "create":
             assert not facts.occupied(self._world, role, index), f"{write.name}: {facts.occupied(self._world, role, index)}"
         replaced = {other.verb for step in self._plan.steps for other in step.writes if other.name == write.name} == {"create", "delete"}
+        if write.kind == JOB:
+            self._check_job(write, role, replaced=replaced)
         if write.verb in ("create", "delete") and not replaced:
             assert role not in self._owned, f"an autoscaler owns the count of {role}"
+
+    def _check_job(self, write: Write, role: str, *, replaced: bool) -> None:
+        """The rule comes first, both ways; decode comes before prefill; a rank table before its job."""
+        world, counts = self._world, self._plan.counts
+        job = write.body if write.verb == "create" else world.objects[JOB, write.name]
+        group = job["metadata"]["labels"][RULE_GROUP]
+        asked, there = facts.rule_numbers(world).get(group, 0), facts.group_sizes(world).get(group, 0)
+        if write.verb == "create":
+            assert there < asked, f"{write.name} comes before the rule: it asks for {asked} of {group}, {there} are there"
+            assert facts.has_rank_table(world, write.name), f"{write.name} comes before its rank table"
+            missing = counts["decode"] - facts.counts(world)["decode"]
+            assert replaced or role != "prefill" or missing <= 0, f"{write.name} comes before {missing} decode instances"
+        elif write.verb == "delete" and not replaced:
+            assert asked <= counts[role], f"{write.name} goes before the rule, which asks for {asked} of {group}"
 
     def _check_patch(self, patch: list[Obj]) -> None:
         """Only counts change, and no index whose pods are still going is asked for."""
@@ -429,6 +474,12 @@ class Run:
             return
         missing = facts.shortfall(self._world, self._plan.counts, healthy=self._plan.settles)
         assert not missing, f"recorded too early: {missing}"
+
+
+@cache
+def rule_errors(text: str) -> tuple[str, ...]:
+    """Error findings of a scaling rule."""
+    return tuple(f"{one.code} {one.message}" for one in lint(text, source="rule").findings if one.severity == ERROR)
 
 
 def _bound(write: Write) -> bool:

@@ -5,8 +5,9 @@
 
 What plans rely on is there: names are unique (409), deletion by uid, PUT by resourceVersion, JSON patches with tests (422),
 foreground deletion; Deployments get pods a tick later, pods of what is gone are collected a tick later and need some ticks to
-stop; an InferServiceSet drives InstanceSets, their workloads (made as the stand-in for the Infer Operator makes them, never changed)
-and pods, whose surplus indexes go in any order; pods beyond the NPUs stay Pending.
+stop; AscendJobs get PodGroups and pods as their scaling rule allows (`ascend.py`); an InferServiceSet drives InstanceSets, their
+workloads (made as the stand-in for the Infer Operator makes them, never changed) and pods, whose surplus indexes go in any order;
+pods beyond the NPUs stay Pending.
 
 Left out, as tests at the real API server are about it: requests in flight at once, watches, the lock, defaults and admission,
 ReplicaSets and so rollouts of Deployments, NPUs of single nodes (there is one pool), gang scheduling and its flapping,
@@ -23,12 +24,16 @@ from typing import Any
 import jsonpatch
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
+from tests.cluster.ascend_operator.objects import JOB_NAME, pod_group
 from tests.cluster.infer_operator import objects as operator
+from tests.property import ascend
+from tests.property.ascend import JOB
 
 Obj = dict[str, Any]
 NAMESPACE = "mindie-test"
 INFER = "infer.huawei.com/"
 OWNING = ("Deployment", "StatefulSet")
+RULE, RANK_TABLE = "scaling-rule", "rings-config-"
 ENGINE_ROLES = ("prefill", "decode", "union", "encode")
 NPU = "huawei.com/Ascend910"
 BLOCKED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "not enough NPUs"}
@@ -78,6 +83,7 @@ class World:
         self.objects: dict[tuple[str, str], Obj] = {}
         self.pods: dict[str, Pod] = {}
         self.instance_sets: dict[str, Obj] = {}
+        self.pod_groups: dict[str, Obj] = {}
         self.capacity = 10**6
         self._numbers = itertools.count(1)
         self._random = random.Random(seed)
@@ -124,23 +130,31 @@ class World:
             by_kind.setdefault(kind, []).append(obj)
         workloads = by_kind.pop("Deployment", [])
         sets = by_kind.pop("InferServiceSet", [])
-        known = {kind: next(iter(by_kind.pop(kind, [])), None) for kind in ("ConfigMap", "Lease")}
+        config_maps = {obj["metadata"]["name"]: obj for obj in by_kind.pop("ConfigMap", [])}
+        motor_config, rule = config_maps.pop("motor-config", None), config_maps.pop(RULE, None)
+        lease = next(iter(by_kind.pop("Lease", [])), None)
+        jobs = by_kind.pop(JOB, [])
         scalers = by_kind.pop("HorizontalPodAutoscaler", [])
         in_set = self.backend == "infer_service_set"
+        # Of AscendJobs the rank tables are always read.
+        beside = [*config_maps.values(), *(obj for found in by_kind.values() for obj in found if others)]
         children = (*workloads, *by_kind.pop("StatefulSet", []))
         return Snapshot(
             NAMESPACE,
             self.backend,
             self.base_name,
-            config_map=known["ConfigMap"],
-            lease=known["Lease"],
+            config_map=motor_config,
+            lease=lease,
             deployments=() if in_set else tuple(workloads),
             pods=self.shown_pods(),
             autoscalers=tuple(scalers),
             infer_service_set=next(iter(sets), None),
             instance_sets=self.shown_sets(),
-            others={(obj["kind"], obj["metadata"]["name"]): obj for found in by_kind.values() for obj in found} if others else {},
+            others={(obj["kind"], obj["metadata"]["name"]): obj for obj in beside},
             workloads=children if in_set and others else (),
+            jobs=tuple(jobs),
+            pod_groups=self.shown_groups(),
+            rule=rule,
         )
 
     def shown_pods(self) -> tuple[Obj, ...]:
@@ -150,6 +164,14 @@ class World:
     def shown_sets(self) -> tuple[Obj, ...]:
         """InstanceSets as a watch shows them."""
         return tuple(self.instance_sets.values())
+
+    def shown_groups(self) -> tuple[Obj, ...]:
+        """PodGroups as a watch shows them."""
+        return tuple(self.pod_groups.values())
+
+    def jobs(self) -> tuple[Obj, ...]:
+        """AscendJobs as a watch shows them."""
+        return tuple(obj for (kind, _name), obj in self.objects.items() if kind == JOB)
 
     def _found(self, kind: str, name: str) -> Obj:
         if (kind, name) not in self.objects:
@@ -173,7 +195,11 @@ class World:
         for kind, name in list(self.objects):
             if kind in OWNING and "deletionTimestamp" not in self.objects[kind, name]["metadata"]:
                 self._fill(self.objects[kind, name])
+        for job in self.jobs():
+            if "deletionTimestamp" not in job["metadata"]:
+                self._reconcile(job)
         self._start_pods()
+        self._schedule()
 
     def kill(self, pod: Pod) -> None:
         """Tell a pod to stop."""
@@ -192,11 +218,15 @@ class World:
         sets = [obj for (kind, _name), obj in self.objects.items() if kind == "InferServiceSet"]
         if not any("deletionTimestamp" not in obj["metadata"] for obj in sets):
             self._orphan_children()
-        owners = {obj["metadata"]["uid"]: obj for (kind, _name), obj in self.objects.items() if kind in OWNING}
+        owners = {obj["metadata"]["uid"]: obj for (kind, _name), obj in self.objects.items() if kind in (*OWNING, JOB)}
         for pod in self.pods.values():
             owner = owners.get(pod.owner["uid"])
             if owner is None or "deletionTimestamp" in owner["metadata"]:
                 self.kill(pod)
+        for name, group in list(self.pod_groups.items()):
+            owner = owners.get(ascend.owner_of(group)["uid"])
+            if owner is None or "deletionTimestamp" in owner["metadata"]:
+                del self.pod_groups[name]
         owning = {pod.owner["uid"] for pod in self.pods.values()}
         for uid, obj in owners.items():
             if "deletionTimestamp" in obj["metadata"] and uid not in owning:
@@ -281,12 +311,55 @@ class World:
     def _is_ready_of(pod: Pod, role: str) -> bool:
         return pod.labels.get(f"{INFER}instanceset-name") == role and pod.ready and pod.left is None
 
+    def _reconcile(self, job: Obj) -> None:
+        """The Ascend Operator: first the PodGroup, then, when that was let in, pods as far as the rule allows."""
+        name = pod_group(job)["metadata"]["name"]
+        if name not in self.pod_groups:
+            self.pod_groups[name] = pod_group(job)
+        lacking = [] if ascend.phase(self.pod_groups[name]) in ascend.WAITING else ascend.missing(job, self.pods)
+        if lacking and ascend.may_create(job, self.objects.get(("ConfigMap", RULE)), self.pod_groups):
+            for pod in lacking:
+                metadata, uid = pod["metadata"], f"uid-{next(self._numbers)}"
+                owner = {**metadata["ownerReferences"][0]}
+                self.pods[metadata["name"]] = Pod(metadata["name"], uid, owner, metadata["labels"], pod["spec"])
+
+    def _schedule(self) -> None:
+        """A session of Volcano: PodGroups are let in as far as NPUs reach, pods are placed all or none, then phases are told."""
+        members = {
+            name: [pod for pod in self.pods.values() if pod.owner["uid"] == ascend.owner_of(group)["uid"]]
+            for name, group in self.pod_groups.items()
+        }
+        promised = sum(pod.npus for pod in self.pods.values() if pod.placed and not any(pod in found for found in members.values()))
+        promised += sum(self._promised(group, members[name]) for name, group in self.pod_groups.items())
+        for name, group in self.pod_groups.items():
+            before = ascend.phase(group)
+            if before in ascend.WAITING and promised + ascend.npus_of(group) <= self.capacity:
+                promised += ascend.npus_of(group)
+                before = ascend.INQUEUE
+            told = {**group, "status": {"phase": before or ascend.PENDING}}
+            placed = [pod for pod in members[name] if pod.placed and pod.left is None]
+            self.pod_groups[name] = {**told, "status": {"phase": ascend.next_phase(told, len(placed))}}
+            self._place_all(members[name], told)
+
+    @staticmethod
+    def _promised(group: Obj, pods: list[Pod]) -> int:
+        held = sum(pod.npus for pod in pods if pod.placed)
+        return max(held, ascend.npus_of(group)) if ascend.phase(group) not in ascend.WAITING else held
+
+    def _place_all(self, pods: list[Pod], group: Obj) -> None:
+        waiting = [pod for pod in pods if not pod.placed and pod.left is None]
+        staying = sum(pod.placed and pod.left is None for pod in pods)
+        used = sum(pod.npus for pod in self.pods.values() if pod.placed)
+        fits = used + sum(pod.npus for pod in waiting) <= self.capacity and staying + len(waiting) >= int(group["spec"]["minMember"])
+        for pod in waiting if fits else ():
+            pod.placed = True
+
     def _start_pods(self) -> None:
         used = sum(pod.npus for pod in self.pods.values() if pod.placed)
         for pod in self.pods.values():
             if pod.placed and pod.left is None:
                 pod.ready = not pod.broken
-            elif not pod.placed and used + pod.npus <= self.capacity:
+            elif not pod.placed and JOB_NAME not in pod.labels and used + pod.npus <= self.capacity:
                 pod.placed = True
                 used += pod.npus
 
