@@ -54,6 +54,7 @@ KINDS: dict[str, tuple[str, str, tuple[int, int]]] = {
     "NaN": ('{"a": NaN}', JSON_ERROR, (1, 7)),
     "text behind it": ("{}\n{}", JSON_ERROR, (2, 1)),
     "a number as key": ("{1: 2}", JSON_ERROR, (1, 2)),
+    "a key that only ends in a quote": ('{a": 2}', JSON_ERROR, (1, 2)),
     "a missing colon": ('{"a" 1}', JSON_ERROR, (1, 6)),
     "list on top": ("[]", TYPE_ERROR, (1, 1)),
     "text on top": ('"x"', TYPE_ERROR, (1, 1)),
@@ -80,6 +81,15 @@ def test_errors_have_their_kind_and_place(text: str, kind: str, place: tuple[int
     error = refused(text)
     assert (error.kind, (error.line, error.column)) == (kind, place)
     assert error.reason == "RuleRefused" and str(error).startswith(f"rule, line {place[0]}, column {place[1]}: ")
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [("1", "number"), ("-1.5e3", "number"), ("true", "true"), ("false", "false"), ("[]", "array"), ("{}", "object")]
+)
+def test_a_wrong_type_is_told_as_what_it_is(value: str, kind: str) -> None:
+    error = refused(f'{{"version": {value}}}')
+    assert error.message.endswith(f"; it is of type {kind}") and '("version": "...")' in error.message
+    assert (error.path, error.key, error.tier, error.group) == ("", "", None, None)
 
 
 def test_errors_of_groups_tell_key_tier_and_group() -> None:
@@ -168,6 +178,10 @@ def tiers_of(groups: str) -> tuple[rule_reader.Sizes, ...]:
     return read(f'{{"elastic_scaling_list": [{{{groups}}}]}}', source="rule").tiers
 
 
+def test_all_letters_of_ascii_fold_and_nothing_beside_them() -> None:
+    assert known_key("ABCDEFGHIJKLMNOPQRSTUVWXYZ@[`{") == "abcdefghijklmnopqrstuvwxyz@[`{"
+
+
 def test_a_null_text_leaves_what_was_there() -> None:
     written = entry("g0", "3", "1")[:-1]
     assert tiers_of(f'"group_list": [{written}, "group_num": null}}]') == ({"g0": Size(3, 1)},)
@@ -218,7 +232,9 @@ def test_depth_is_limited_as_in_go() -> None:
 
 
 TEXTS = {
-    r"\ud800": "\ufffd", r"\udc00": "\ufffd", r"\ud83d\ude00": "\U0001f600", r"\ud800x": "\ufffdx", r"\ud800\ud800": "\ufffd\ufffd",
+    r"\ud800": "\ufffd", r"\udc00": "\ufffd", r"\ud83d\ude00": "\U0001f600", r"\ud800x": "\ufffdx", r"\ud800\udc00": "\U00010000",
+    r"\udbff\udfff": "\U0010ffff", r"\ud800\udbff": "\ufffd\ufffd", r"\udfff": "\ufffd", r"\udc00\udc00": "\ufffd\ufffd",
+    r"\ud800\ue000": "\ufffd\ue000", r"\ud800\ud800": "\ufffd\ufffd",
     r"\ud800\u0041": "\ufffdA", r"\n": "\n", r"\/": "/", r"\u00e9": "é", r"\ud7ff": "\ud7ff", r"\ue000": "\ue000",
 }  # fmt: skip
 
