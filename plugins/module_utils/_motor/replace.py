@@ -123,14 +123,19 @@ def _swap(snapshot: Snapshot, batch: Sequence[Outdated], value: str) -> list[Ste
 
 
 def _stop_jobs(snapshot: Snapshot, batch: Sequence[Outdated], names: str) -> list[Step]:
-    """A job goes with its rank table, and the name is free when its pods are gone. In the foreground the operator might make them anew."""
+    """A job goes with its rank table. In the foreground the operator might make pods anew. The name of an instance is free when its
+    pods and its PodGroup are gone: a PodGroup that is left holds NPUs, and counts as an instance that runs.
+    """
     going = [delete(ASCEND_JOB, item.live, _why(item)) for item in batch]
     tables = [table for item in batch for table in ascend_jobs.delete_rank_table(snapshot, item.name, _why(item))]
-    old = tuple(Subject(subject(item.live).name, pod_labels(item.live)) for item in batch)
-    steps = [Step(f"stop {names}", (*going, *tables), until=RUNNING, subjects=old, always=True)]
     roles = [(item, _engine_role(snapshot, item)) for item in batch]
+    if all(role for dummy, role in roles):
+        stop = Step(f"stop {names}", (*going, *tables), until=GONE, always=True)
+    else:
+        old = tuple(Subject(subject(item.live).name, pod_labels(item.live)) for item in batch)
+        stop = Step(f"stop {names}", tuple(going), until=RUNNING, subjects=old, always=True)
     new = tuple(create(rank_table(item.wanted or item.live, role), _why(item)) for item, role in roles if role)
-    return [*steps, *([Step(f"rank tables of {names}", new)] if new else [])]
+    return [stop, *([Step(f"rank tables of {names}", new)] if new else [])]
 
 
 def _successor(snapshot: Snapshot, item: Outdated, value: str) -> Mapping[str, Any]:
