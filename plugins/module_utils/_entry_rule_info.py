@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from . import _entry_rule
@@ -15,10 +15,10 @@ from ._motor import capacity, capacity_model, capacity_page, rule_report, rule_s
 from ._motor.capacity import Instance, Server, Shape, Simulation
 from ._motor.capacity_words import LANGUAGES
 from ._motor.errors import InputError
-from ._motor.findings import Finding, by_severity
+from ._motor.findings import by_severity
 from ._motor.plan_rule import RuleRefused
 from ._motor.rule_live import LiveTask, lint_live
-from ._motor.rule_reader import Reading
+from ._motor.rule_report import Picture
 
 WAYS = _entry_rule.WAYS
 SPEC: dict[str, Any] = {
@@ -47,22 +47,6 @@ SPEC: dict[str, Any] = {
     "html": {"type": "bool", "default": False},
     "language": {"type": "str", "choices": list(LANGUAGES), "default": "en"},
 }
-
-
-@dataclass(frozen=True)
-class Picture:
-    """What there is to show of a rule. `running` goes by task and group, `instances` is None when nothing is said of them."""
-
-    source: str
-    facts: Mapping[str, Any]
-    reading: Reading | None
-    findings: Sequence[Finding]
-    running: Mapping[str, Mapping[str, int]]
-    jobs: Sequence[Mapping[str, Any]]
-    servers: tuple[Server, ...]
-    shapes: Mapping[str, Shape]
-    instances: tuple[Instance, ...] | None
-    requests: int = 0
 
 
 def show(module: Any) -> dict[str, Any]:

@@ -18,13 +18,13 @@ from ._cluster.connection import connect
 from ._cluster.rules import observe_rule
 from ._entry_module import who
 from ._entry_rule import Checked
-from ._entry_rule_info import Picture
 from ._motor import plan_rule, rule_cluster, rule_report
 from ._motor.findings import Finding, by_severity
 from ._motor.plan import Plan
 from ._motor.plan_rule import WantedRule
 from ._motor.rule_given import GivenRule
 from ._motor.rule_reader import Reading, RuleError
+from ._motor.rule_report import Picture
 from ._motor.state import Snapshot
 
 

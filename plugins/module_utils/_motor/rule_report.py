@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from . import job_facts, scaling_rule
+from .capacity import Instance, Server, Shape
+from .findings import Finding
 from .job_facts import GROUP_LABEL, RULE_LABEL, TASK_LABEL
 from .plan_rule import meaning, strict_text
 from .rule_reader import Reading
@@ -16,6 +19,22 @@ from .state import Object, Snapshot, is_deleted
 from .workloads import JOB_LABEL, pod_count
 
 _HOLDS = "the operator refuses the rule, so that it holds every job"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What there is to show of a rule. `running` goes by task and group, `instances` is None when nothing is said of them."""
+
+    source: str
+    facts: Mapping[str, Any]
+    reading: Reading | None
+    findings: Sequence[Finding]
+    running: Mapping[str, Mapping[str, int]]
+    jobs: Sequence[Mapping[str, Any]]
+    servers: tuple[Server, ...]
+    shapes: Mapping[str, Shape]
+    instances: tuple[Instance, ...] | None
+    requests: int = 0
 
 
 def rule_facts(namespace: str, name: str, reading: Reading | None, *, present: bool | None = None) -> dict[str, Any]:
