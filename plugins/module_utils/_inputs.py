@@ -115,7 +115,8 @@ def _rule_of_text(text: str, source: str) -> GivenRule:
         manifest = _json_manifest(text, source)
         return rule_given.from_manifest(manifest, source) if manifest is not None else rule_given.from_text(text, source)
     documents = [found for found in read_yaml(text, source) if isinstance(found, Mapping)]
-    if not documents:
+    # JSON that lost its first bracket happens to be YAML.
+    if not documents or ("kind" not in documents[0] and text.lstrip().startswith('"')):
         return rule_given.from_text(text, source)
     with_rule = [found for found in documents if DATA_KEY in (found.get("data") or ())]
     if len(with_rule) > 1:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,19 @@ def test_nothing_given_is_no_rule() -> None:
 
 
 def test_text_that_begins_like_json_is_json_be_it_broken() -> None:
-    for text in ("{", '{"a": ', "  \n[", '"x"', "\ufeff{}", "# a comment\n{}", "// a comment\n{}", "/* a\ncomment */ {}", "", "null"):
+    for text in (
+        "{",
+        '{"a": ',
+        "  \n[",
+        '"x"',
+        "\ufeff{}",
+        "# a comment\n{}",
+        "// a comment\n{}",
+        "/* a\ncomment */ {}",
+        "",
+        "null",
+        '"elastic_scaling_list": []',
+    ):
         given = _inputs.read_rule(text, None)
         assert given is not None and given.data == {DATA_KEY: text} and given.typed
 
@@ -137,3 +150,29 @@ def test_the_documented_sample_becomes_the_two_tiers_of_its_page(shared_dir: Pat
     relaxed = _entry_rule.checked(given, relaxed_input=True)
     assert "R502" in {one.code for one in relaxed.findings}
     assert relaxed.strict().text == TWO_TIERS.replace('group": "1"', 'group": "2"')
+
+
+def test_recorded_rules_given_as_text_are_taken_exactly_when_the_operator_takes_them(shared_dir: Path, show: Callable[[str], None]) -> None:
+    lines = (shared_dir / "vectors" / "scaling-rule.jsonl").read_text(encoding="ascii").splitlines()
+    vectors = [vector for vector in map(json.loads, lines) if "rule" in vector]
+    for vector in vectors:
+        try:
+            given = _inputs.read_rule(vector["rule"], None)
+        except InputError:
+            assert vector["expect"]["load"] != "ok", vector["id"]
+            continue
+        assert given is not None
+        if not given.typed:  # a rule in YAML is none for the operator, but one for us
+            assert "YAML" in vector["about"]
+            continue
+        reading = _entry_rule.checked(given, relaxed_input=False).reading
+        if vector["expect"]["load"] != "ok":
+            assert reading is None, vector["id"]
+            continue
+        assert reading is not None, vector["id"]
+        found = [
+            {group: {"group_num": size.number, "server_num_per_group": size.servers} for group, size in tier.items()}
+            for tier in reading.tiers
+        ]
+        assert found == vector["expect"]["tiers"], vector["id"]
+    show(f"{len(vectors)} recorded texts are taken or refused as the operator does")
