@@ -29,7 +29,6 @@ PLANS = tuple(
     f"{MOTOR}/test_{name}.py" for name in ("plans", "plan_deploy", "choice", "counts", "drift", "faults", "plan_adopt", "replace")
 )
 PROPERTY = "tests/property/test_property_plans.py"
-RULES = tuple(f"{MOTOR}/test_rule_{name}.py" for name in ("reader", "decisions", "lint", "relaxed", "resize", "live"))
 RULES_PROPERTY = "tests/property/test_scaling_rule_writer.py"
 SLOW = (PROPERTY, RULES_PROPERTY)
 # Which tests are about which module: quick ones first, then (for what is still alive) the property test.
@@ -45,9 +44,9 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "_motor/guard.py": (f"{MOTOR}/test_guard.py", *PLANS, PROPERTY),
     "_motor/baseline.py": (f"{MOTOR}/test_baseline.py", *PLANS),
     "_motor/record.py": (f"{MOTOR}/test_record.py", *PLANS, PROPERTY),
-    "_motor/scaling_rule.py": (f"{MOTOR}/test_rule_decisions.py", *RULES, RULES_PROPERTY),
-    "_motor/rule_reader.py": (f"{MOTOR}/test_rule_reader.py", *RULES, RULES_PROPERTY),
-    "_motor/rule_lint.py": (f"{MOTOR}/test_rule_lint.py", f"{MOTOR}/test_rule_relaxed.py", RULES_PROPERTY),
+    "_motor/scaling_rule.py": (f"{MOTOR}/test_rule_decisions.py", f"{MOTOR}/test_rule_lint.py", RULES_PROPERTY),
+    "_motor/rule_reader.py": (f"{MOTOR}/test_rule_reader.py", f"{MOTOR}/test_rule_lint.py"),
+    "_motor/rule_lint.py": (f"{MOTOR}/test_rule_lint.py", f"{MOTOR}/test_rule_relaxed.py"),
     "_motor/rule_resize.py": (f"{MOTOR}/test_rule_resize.py",),
     "_cluster/lock.py": (f"{UNIT}/_cluster/test_lock.py", f"{UNIT}/_cluster/test_contender.py"),
 }
