@@ -176,6 +176,7 @@ seealso:
   - module: ascend.mindie.motor_instance_scale
   - module: ascend.mindie.motor_config_baseline
   - module: ascend.mindie.motor_service_info
+  - module: ascend.mindie.motor_manifests_info
 author:
   - ascend.mindie contributors (@ascend-mindie)
 """
@@ -202,6 +203,15 @@ EXAMPLES = r"""
     release: /srv/motor/examples/deployer
     node_ports: auto
     create_namespace: true
+
+- name: Deploy a service of AscendJobs
+  ascend.mindie.motor_service:
+    user_config: /srv/mindie/user_config.json
+    job_templates:
+      prefill: /srv/mindie/jobs/prefill.yaml
+      decode: /srv/mindie/jobs/decode.yaml
+      controller: /srv/mindie/jobs/controller.yaml
+      coordinator: /srv/mindie/jobs/coordinator.yaml
 
 - name: Remove a service, keep its claims
   ascend.mindie.motor_service:
