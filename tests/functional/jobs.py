@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests.cluster import Cluster
 from tests.cluster.fault_proxy import FaultProxy
 
@@ -62,3 +64,12 @@ class JobDriver(Driver):
     def rank_tables(self) -> set[str]:
         """Names of the rank tables."""
         return {name for name in self.get("configmaps", "v1") if name.startswith("rings-config-")}
+
+
+def templates(**changes: str) -> dict[str, Any]:
+    """The sample templates as documents, with another image."""
+    found: dict[str, Any] = {role: list(yaml.safe_load_all(Path(path).read_text())) for role, path in TEMPLATES.items()}
+    for documents in found.values():
+        for spec in documents[0]["spec"]["replicaSpecs"].values():
+            spec["template"]["spec"]["containers"][0].update(changes)
+    return found

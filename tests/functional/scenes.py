@@ -16,6 +16,8 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor import events
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import APPLIED_ANNOTATION
 from tests.cluster.kube_client import wait_for
 from tests.functional.conftest import EXAMPLES, Driver
+from tests.functional.jobs import JOBS
+from tests.functional.jobs import templates as job_templates
 from tests.functional.rules import mapping
 from tests.functional.test_modules import succeeded
 from tests.support.infer_services import hpa
@@ -276,6 +278,79 @@ def look_at_rule(driver: Driver, kubeconfig: str) -> dict[str, Any]:
     return found if found.get("failed") else apply_rule(driver, kubeconfig, check_mode=True)
 
 
+def small(driver: Driver) -> None:
+    """A namespace without a service, for one of AscendJobs of which many fit."""
+    driver.config["motor_deploy_config"].update(p_pod_npu_num=1, d_pod_npu_num=1)
+
+
+def jobs_deployed(driver: Driver) -> None:
+    small(driver)
+    deployed(driver)
+
+
+def jobs_with_slow_pods(driver: Driver) -> None:
+    small(driver)
+    with_slow_pods(driver)
+
+
+def jobs_with_leftovers(driver: Driver) -> None:
+    """A control job and a Service have a label of somebody else, and there are objects of ours that nobody wants."""
+    jobs_deployed(driver)
+    base, own = f"/apis/{JOBS}/namespaces/{driver.namespace}/ascendjobs", f"/api/v1/namespaces/{driver.namespace}"
+    for path in (f"{base}/mindie-ms-controller", f"{own}/services/mindie-ms-infer"):
+        status, answer = driver.cluster.request("PATCH", path, OTHER_LABEL, content_type="application/merge-patch+json")
+        assert status == 200, answer
+    table = {"metadata": {"name": "rings-config-mindie-server-p7", "labels": OURS}}
+    service = {"metadata": {"name": "left", "labels": OURS}, "spec": {"ports": [{"port": 1}]}}
+    for path, body in ((f"{own}/configmaps", table), (f"{own}/services", service)):
+        status, answer = driver.cluster.request("POST", path, body)
+        assert status == 201, answer
+
+
+def deploy_more_jobs(driver: Driver, kubeconfig: str) -> dict[str, Any]:
+    return driver.deploy(kubeconfig=kubeconfig, instances={"prefill": 1, "decode": 2})
+
+
+def deploy_jobs_slowly(driver: Driver, kubeconfig: str) -> dict[str, Any]:
+    with patch.object(events, "FIRST_SECONDS", 0.5):
+        return driver.deploy(kubeconfig=kubeconfig, instances={"prefill": 3, "decode": 1})
+
+
+def replace_job_image(driver: Driver, kubeconfig: str, **options: Any) -> dict[str, Any]:
+    return driver.deploy(kubeconfig=kubeconfig, job_templates=job_templates(image="mindie:other"), allow_restart=True, **options)
+
+
+def adopt(driver: Driver, kubeconfig: str, **options: Any) -> dict[str, Any]:
+    return driver.run("motor_config_baseline", namespace=driver.namespace, state="adopted", kubeconfig=kubeconfig, **options)
+
+
+def without_one_job(driver: Driver) -> None:
+    jobs_deployed(driver)
+    assert driver.cluster.request("DELETE", f"/apis/{JOBS}/namespaces/{driver.namespace}/ascendjobs/mindie-server-p1")[0] == 200
+    wait_for(lambda: not any("p1" in name for name in driver.get("pods", "v1")), 20, "pods that are gone")
+
+
+def adopt_what_is_left(driver: Driver, kubeconfig: str) -> dict[str, Any]:
+    return adopt(driver, kubeconfig, instances={"prefill": 1, "decode": 1})
+
+
+def predict_jobs(driver: Driver, kubeconfig: str) -> dict[str, Any]:
+    """All that only reads of a service of AscendJobs, up to the first failure."""
+    look: dict[str, Any] = {"kubeconfig": kubeconfig, "check_mode": True}
+    runs: tuple[Callable[[], dict[str, Any]], ...] = (
+        lambda: read(driver, kubeconfig),
+        lambda: driver.scale(prefill=3, decode=2, **look),
+        lambda: adopt(driver, **look),
+        lambda: driver.remove(**look),
+        lambda: replace_job_image(driver, **look),
+    )
+    for run in runs:
+        result = run()
+        if result.get("failed"):
+            return result
+    return result
+
+
 def read(driver: Driver, kubeconfig: str) -> dict[str, Any]:
     return driver.run("motor_service_info", namespace=driver.namespace, kubeconfig=kubeconfig)
 
@@ -291,8 +366,14 @@ SCENES = (
     Scene("deploy", "slow", "infer_service_set", with_slow_pods, deploy_slowly),
     Scene("deploy", "wait_idle", "deployments", deployed, deploy_fewer_when_idle),
     Scene("deploy", "allow_restart", "deployments", with_a_standby_coordinator, replace_image),
+    Scene("deploy", "new", "ascend_jobs", small, deploy),
+    Scene("deploy", "converge", "ascend_jobs", jobs_with_leftovers, deploy_more_jobs),
+    Scene("deploy", "allow_restart", "ascend_jobs", jobs_deployed, replace_job_image),
+    Scene("deploy", "slow", "ascend_jobs", jobs_with_slow_pods, deploy_jobs_slowly),
     Scene("scale", "both ways", "deployments", deployed, scale_both_ways),
     Scene("scale", "both ways", "infer_service_set", deployed, scale_both_ways),
+    Scene("scale", "both ways", "ascend_jobs", jobs_deployed, scale_both_ways),
+    Scene("scale", "slow", "ascend_jobs", jobs_with_slow_pods, scale_slowly),
     Scene("scale", "of a deployer's service", "deployments", without_a_lease, scale_out),
     Scene("scale", "long history", "deployments", with_a_long_history, scale_out),
     Scene("scale", "from the history", "deployments", without_prefill_instances, scale_out),
@@ -305,16 +386,19 @@ SCENES = (
     Scene("update_config", "log level", "infer_service_set", deployed, update_config),
     Scene("update_config", "of a deployer's service", "deployments", without_a_lease, update_config),
     Scene("update_config", "long history", "deployments", with_a_long_history, update_config),
+    Scene("update_config", "adopted", "ascend_jobs", without_one_job, adopt_what_is_left),
     Scene("scaling_rule", "another", "deployments", with_a_rule, apply_rule),
     Scene("scaling_rule", "new", "deployments", nothing, apply_rule),
     Scene("scaling_rule", "removed", "deployments", with_a_rule, remove_rule),
     Scene("remove", "an autoscaler", "infer_service_set", with_a_scaling_policy, remove),
     Scene("remove", "all", "deployments", deployed_with_a_claim, remove),
     Scene("remove", "all", "infer_service_set", deployed, remove),
+    Scene("remove", "all", "ascend_jobs", jobs_deployed, remove),
     Scene("remove", "of a deployer's service", "deployments", without_a_lease, remove),
     Scene("read", "an autoscaler", "infer_service_set", with_a_scaling_policy, read),
     Scene("read", "live", "deployments", deployed, predict_all),
     Scene("read", "live", "infer_service_set", deployed, predict_all),
+    Scene("read", "live", "ascend_jobs", jobs_deployed, predict_jobs),
     Scene("read", "allow_restart", "infer_service_set", deployed, predict_restart),
     Scene("read", "new", "deployments", nothing, predict_deploy),
     Scene("read", "new", "infer_service_set", nothing, predict_deploy),

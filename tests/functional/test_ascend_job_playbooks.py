@@ -139,11 +139,13 @@ def test_drifted_jobs_are_adopted_by_their_counts(site: JobSite) -> None:
     assert [action["name"] for action in adopted.actions] == ["motor-config"]
 
 
-def test_jobs_without_a_motor_config_are_no_service_that_could_be_adopted(site: JobSite) -> None:
+def test_jobs_without_a_motor_config_are_not_adopted_but_taken_over_by_deploying(site: JobSite) -> None:
     site.play("deploy")
+    before = site.jobs.workloads()
     site.jobs.cluster.request("DELETE", f"/api/v1/namespaces/{site.jobs.namespace}/configmaps/motor-config")
     with pytest.raises(PlaybookFailed, match="motor-config does not exist"):
         site.play("adopt")
+    assert site.play("deploy").service["standing"] == "applied" and site.jobs.workloads() == before
 
 
 def test_prepared_manifests_are_what_deploying_creates(site: JobSite, tmp_path: Path) -> None:

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.cluster import Cluster
 from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.kube_client import wait_for
 from tests.functional.conftest import Driver
-from tests.functional.jobs import JOBS, RULE, TEMPLATES, JobDriver
+from tests.functional.jobs import JOBS, RULE, TEMPLATES, JobDriver, templates
 from tests.functional.test_budgets import forget_clients, spent
 from tests.functional.test_modules import succeeded
 from tests.functional.test_replace import Eyes
@@ -59,15 +57,6 @@ def created(result: dict[str, Any]) -> list[str]:
 
 def with_counts(jobs: JobDriver, prefill: int, decode: int) -> None:
     jobs.config["motor_deploy_config"].update(p_instances_num=prefill, d_instances_num=decode)
-
-
-def templates(**changes: str) -> dict[str, Any]:
-    """The sample templates as documents, with another image."""
-    found: dict[str, Any] = {role: list(yaml.safe_load_all(Path(path).read_text())) for role, path in TEMPLATES.items()}
-    for documents in found.values():
-        for spec in documents[0]["spec"]["replicaSpecs"].values():
-            spec["template"]["spec"]["containers"][0].update(changes)
-    return found
 
 
 def small(jobs: JobDriver) -> None:

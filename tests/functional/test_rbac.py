@@ -20,6 +20,7 @@ from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.kube_client import wait_for
 from tests.functional import rights
 from tests.functional.conftest import Driver
+from tests.functional.jobs import JobDriver
 from tests.functional.rights import CLUSTER_ROLE, ROLE, Right
 from tests.functional.scenes import RBAC, SCENES, Scene
 from tests.functional.test_modules import succeeded
@@ -75,7 +76,10 @@ class Stage:
         """A service that is ready for the scene; the same one until it is `used`."""
         if scene not in self._ready:
             namespace = self.cluster.create_namespace(f"rights-{next(NUMBERS)}")
-            driver = Driver(self.cluster, self._proxy, namespace, scene.backend)
+            in_jobs = scene.backend == "ascend_jobs"
+            driver = (
+                JobDriver(self.cluster, self._proxy, namespace) if in_jobs else Driver(self.cluster, self._proxy, namespace, scene.backend)
+            )
             scene.prepare(driver)
             self._ready[scene] = driver
         return self._ready[scene]
@@ -144,7 +148,8 @@ class Stage:
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
     """A cluster of its own: the kinds that it knows decide what is read."""
-    with Cluster(a2_nodes=0, a3_nodes=80, cpu_nodes=2, infer_operator=True) as cluster, FaultProxy(cluster) as proxy:
+    operators = {"infer_operator": True, "ascend_operator": True, "sessions": 0.2}
+    with Cluster(a2_nodes=8, a3_nodes=80, cpu_nodes=2, **operators) as cluster, FaultProxy(cluster) as proxy:
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         assert cluster.request("POST", path, SCALED_OBJECTS)[0] == 201
         wait_for(lambda: cluster.request("GET", "/apis/keda.sh/v1alpha1/scaledobjects")[0] == 200, 30, "the kind of KEDA")
