@@ -197,6 +197,14 @@ class TestSimulate:
         assert [item.reason for item in found.levels[1].worst.held] == ["crash", "crash"]
         assert found.levels[1].worst.regrows == ()
 
+    def test_an_instance_that_two_failing_servers_share_is_lost_once(self) -> None:
+        servers = [Server(name, 8) for name in "abce"]
+        pods = {(D, "d0"): "ab", (D, "d1"): "ce", (P, "p0"): "a", (P, "p1"): "b", (P, "p2"): "c", (P, "p3"): "e"}
+        running = [Instance(group, name, tuple(names), 4) for (group, name), names in pods.items()]
+        # A rule that asks for nothing: what is lost is not built anew.
+        level = simulate(servers, [Shape(P, 4, 1, 4), Shape(D, 2, 2, 4)], tiers((0, 0)), 2, running=running).levels[2]
+        assert {(outcome.running[P], outcome.running[D]): outcome.combinations for outcome in level.outcomes} == {(2, 1): 2, (2, 0): 4}
+
     def test_typical_is_the_median_and_worst_comes_first(self) -> None:
         servers = [*a2(3), *(Server(f"spare-{index}", 8, used=8) for index in range(5))]
         level = simulate(servers, whole(2, 1), TWO_TIERS, 1).levels[1]
