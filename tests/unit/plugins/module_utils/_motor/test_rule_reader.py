@@ -100,6 +100,12 @@ def test_errors_of_groups_tell_key_tier_and_group() -> None:
     assert refused(rule("g0 1 1", "g0 2 1")).key == "group_num" and refused(rule("g0 1 1", "g1 1 1")).key == "group_name"
 
 
+def test_a_number_that_is_missing_and_one_that_is_none_are_told_apart() -> None:
+    assert '"two" is no integer' in refused(rule("g0 two 1")).message
+    assert '"" is no integer' in refused(rule("g0 2 1").replace('"2"', '""')).message
+    assert "it is missing" in refused('{"elastic_scaling_list": [{"group_list": [{}]}]}').message
+
+
 def test_the_first_bad_kind_wins_whatever_its_place() -> None:
     ints, tiers = rule("g0 x 1"), rule("g0 1 1", "g0 2 1")
     assert refused(tiers.replace('"2"', '"y"')).kind == INT_ERROR
