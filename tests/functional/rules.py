@@ -14,7 +14,6 @@ from tests.cluster.kube_client import wait_for
 from tests.support.modules import run_module
 
 KEY = "elastic_scaling.json"
-GROUPS = {"group0": 1, "group1": 1}
 # A lock that a run could not give back is free after two seconds.
 QUICK = {"lock_duration": 2}
 
