@@ -185,9 +185,9 @@ class _Page:
             text = words["more_outcomes"].format(number=len(level.outcomes) - len(shown), share=_percent(rest / level.combinations))
             more = f'<p class="dim">{escape(text)}</p>'
         means = words["and"].join(f"{mean:.2f} {group}" for group, mean in level.expected.items())
+        cases = words["cases"].format(combinations=self._plural("combinations", level.combinations), means=means)
         return (
-            f'<h3>{escape(self._level(level))} <span class="dim">{escape(self._plural("combinations", level.combinations))}; '
-            f"{escape(words['expected'])}: {escape(means)}</span></h3>"
+            f'<h3>{escape(self._level(level))} <span class="dim">{escape(cases)}</span></h3>'
             f'<table class="outcomes"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{more}'
         )
 
