@@ -153,7 +153,7 @@ class _Page:
         items = "".join(_key(name, words[name]) for name, on in names if on)
         if not all(server.usable for server in shown.servers):
             items += _key("unusable", words["unusable"])
-        if shown.critical:
+        if picture.marked(shown):
             items += _key("critical", words["critical"])
         return (
             f'<p class="dim">{escape(words["servers_hint"])}</p><p class="legend">{items}</p><p>{escape(self._critical())}</p>'
@@ -161,9 +161,9 @@ class _Page:
         )
 
     def _critical(self) -> str:
-        names = self._simulation.critical
+        names = picture.marked(self._simulation)
         if not names:
-            return self._words["critical_none"]
+            return self._words["critical_all" if self._simulation.critical else "critical_none"]
         key = "critical_one" if len(names) == 1 else "critical_some"
         return self._words[key].format(number=_number(len(names)), names=self._names(names))
 

@@ -36,6 +36,12 @@ def servers(simulation: Simulation, words: Mapping[str, str]) -> str:
     return "\n".join(drawing.group(title, members) for title, members in _groups(simulation.servers, words))
 
 
+def marked(simulation: Simulation) -> tuple[str, ...]:
+    """Servers that stand out as critical: none, when each one is."""
+    names = simulation.critical
+    return names if len(names) < sum(server.usable for server in simulation.servers) else ()
+
+
 def colour(simulation: Simulation, group: str) -> int:
     """The number of the colour of a group."""
     return list(simulation.tiers[0]).index(group) % COLOURS
@@ -44,7 +50,7 @@ def colour(simulation: Simulation, group: str) -> int:
 class _Drawing:
     def __init__(self, simulation: Simulation, words: Mapping[str, str]) -> None:
         self._words = words
-        self._critical = set(simulation.critical)
+        self._critical = set(marked(simulation))
         self._prefix = _common([server.name for server in simulation.servers])
         self._blocks: dict[str, list[_Block]] = {server.name: [] for server in simulation.servers}
         numbers: dict[str, int] = {}

@@ -67,7 +67,7 @@ def small(failures: int = 2) -> Simulation:
 
 
 def large() -> Simulation:
-    servers = [Server(f"node-{index:03}", 16, f"sp{index // 48}", index != 7, 4 if index == 3 else 0) for index in range(200)]
+    servers = [Server(f"node-{index:03}", 16, f"sp{index // 48}", index not in (7, 120), 4 if index in (3, 50) else 0) for index in range(200)]
     return simulate(servers, [Shape("prefill", 96, 1, 16, 16), Shape("decode", 25, 4, 16, 64)], rule(96, 25), 2)
 
 
@@ -111,7 +111,16 @@ def test_it_shows_worst_and_typical_and_what_grows_back() -> None:
     assert "1 server fails worst tier 1 1 prefill + 1 decode" in words
     assert "fails: node-0 lost: decode-0 given up: prefill-0" in words
     assert "1 x prefill: tier 0 lets it start, there is no room" in words
-    assert "4 servers do the most harm when they fail alone: node-0, node-1, node-2, node-3." in words
+
+
+def test_servers_that_do_more_harm_than_others_are_marked() -> None:
+    assert "Each server does the same harm when it fails alone." in Reader(page(small(1))).words
+    assert 'class="server critical"' not in page(small(1))
+    text = page(large())
+    worst = large().critical
+    assert 0 < len(worst) < 199
+    assert text.count('class="server critical"') == len(worst)
+    assert f"{len(worst)} servers do the most harm when they fail alone: {worst[0]}" in Reader(text).words
 
 
 def test_a_service_that_is_down_is_marked() -> None:
@@ -125,7 +134,7 @@ def test_every_server_is_there_once_with_its_super_pod() -> None:
     assert text.count('<figure class="server') == 200
     words = Reader(text).words
     assert [f"Super pod sp{number} {count} servers" in words for number, count in enumerate((48, 48, 48, 48, 8))] == [True] * 5
-    assert text.count('class="server unusable"') == 1
+    assert text.count('class="server unusable"') == 2
     assert "node-003; used by something else: 4 NPU; free: 12 NPU" in text
 
 
