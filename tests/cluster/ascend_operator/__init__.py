@@ -13,7 +13,7 @@ What it reproduces, traps included:
   no event. The next attempt comes after 5 ms, doubling up to 20 s, and at once when the job, its PodGroup, its pods or its Service change, but
   not when the rule does or another job. Attempts in between do not move that timer;
 * the tier that counts has no entry for the job's group: the process **ends** (status 2), and does so again after each restart. It takes jobs
-  by namespace and name then; the real one lets other jobs advance by about one step per restart;
+  by namespace and name then, so that those before the one that kills it advance by one step per restart;
 * conditions: once true ``Running`` stays although pods are gone; the same type and reason again changes neither message nor order; replica
   counts are old while the PodGroup waits. Only the PodGroup's phase and the pods tell the truth;
 * a failed pod ends the job for good unless ``fault-retry-times`` and ``volcano-system/vcjob-fault-npu-cm`` grant a retry; its PodGroup goes,

@@ -47,9 +47,8 @@ class Operator(threading.Thread):
 
     def run(self) -> None:
         """Watch, and work once what jobs own is known."""
-        for informer in self._informers():
+        for informer in self._informers():  # jobs come first, so that they are queued in their order
             informer.start()
-        for informer in self._informers():
             informer.synced.wait()
         while (key := self._queue.take()) is not None:
             try:
