@@ -120,6 +120,7 @@ def last_chapter(console: Console, cluster: Cluster) -> None:
     moments = chapter.play()
     console.print()
     show.tiers(console, chapter.rule)
+    show.foretold(console, chapter.foretold)
     show.timeline(console, moments, elastic.PREFIX)
     console.print(
         "Operator and scheduler are stand-ins, made after what was observed of the real ones. What Motor's controller and a person do on a\n"

@@ -63,6 +63,7 @@ class Chapter:
     cluster: Cluster
     moments: list[Moment] = field(default_factory=list)
     rule: dict[str, Any] = field(default_factory=dict)
+    foretold: dict[str, Any] = field(default_factory=dict)
     _started: float = 0.0
     _tell: str = ""
 
@@ -70,6 +71,7 @@ class Chapter:
         """Deploy, let the server of decode fail, have it back; returns what was seen. Raises PlaybookFailed when it does not recover."""
         self._deploy()
         self._until(lambda now: now.tier == -1, "the whole service runs")
+        self.foretold = self._simulate()
         lost = self._server_of("mindie-server-d0")
         self._act(f"server {lost} fails", lambda: self.cluster.down_node(lost))
         self._until(lambda now: self._hangs("mindie-server-d0"), "the pod on the dead server is evicted")
@@ -134,6 +136,12 @@ class Chapter:
         now = time.monotonic()
         self._started = self._started or now
         return Moment(now - self._started, "", states, task["tier"], why)
+
+    def _simulate(self) -> dict[str, Any]:
+        """What is left when one server fails, whichever it is."""
+        asked = {"kubeconfig": self.cluster.kubeconfig, "namespace": NAMESPACE, "simulate": {"failures": 1}}
+        level: dict[str, Any] = run_module("motor_scaling_rule_info", **asked)["simulation"]["levels"][1]
+        return level
 
     def _server_of(self, name: str) -> str:
         service = run_module("motor_service_info", kubeconfig=self.cluster.kubeconfig, namespace=NAMESPACE)["service"]

@@ -86,6 +86,15 @@ def tiers(console: Console, rule: dict[str, Any]) -> None:
     console.print(table)
 
 
+def foretold(console: Console, level: dict[str, Any]) -> None:
+    """What a simulation says of the failure of one server."""
+    worst = level["worst"]
+    left = " + ".join(f"{number} {group}" for group, number in worst["running"].items())
+    console.print(
+        f"Simulated beforehand: of {level['combinations']} servers that can fail, {worst['combinations']} leave tier {worst['tier']}, that is {left}."
+    )
+
+
 def timeline(console: Console, moments: Sequence[Moment], prefix: str) -> None:
     """What the instances did over time, and which tier of the rule counted."""
     table = Table(title="What happened (ascend_jobs)", title_justify="left")

@@ -11,15 +11,22 @@ import pytest
 from rich.console import Console
 
 from tests.demo import elastic, show
-from tests.demo.elastic import Moment
+from tests.demo.elastic import Chapter, Moment
 
 P0, P1, D0 = (f"{elastic.PREFIX}{name}" for name in ("p0", "p1", "d0"))
 
 
 @pytest.fixture(scope="module")
-def moments() -> list[Moment]:
+def chapter() -> Chapter:
     with elastic.start() as cluster:
-        return elastic.Chapter(Console(file=io.StringIO()), cluster).play()
+        played = Chapter(Console(file=io.StringIO()), cluster)
+        played.play()
+        return played
+
+
+@pytest.fixture
+def moments(chapter: Chapter) -> list[Moment]:
+    return chapter.moments
 
 
 def place(moments: list[Moment], words: str) -> int:
@@ -40,6 +47,13 @@ def test_the_rule_holds_prefill_until_decode_has_its_server(moments: list[Moment
     ended, smaller = place(moments, "in place of Motor's controller"), place(moments, "1 prefill and 1 decode instance serve")
     held = [now for now in moments[ended:smaller] if now.states[P1] == "held"]
     assert held and all(now.tier == 1 and "waits for group1" in now.why[P1] for now in held)
+
+
+def test_what_was_simulated_beforehand_is_what_comes(chapter: Chapter) -> None:
+    states = chapter.moments[place(chapter.moments, "1 prefill and 1 decode instance serve")].states
+    running = {"group0": [states[P0], states[P1]].count("running"), "group1": [states[D0]].count("running")}
+    worst = chapter.foretold["worst"]
+    assert (worst["running"], worst["tier"], worst["combinations"]) == (running, 1, elastic.SERVERS)
 
 
 def test_the_timeline_has_every_moment(moments: list[Moment]) -> None:
