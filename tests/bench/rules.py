@@ -99,7 +99,7 @@ def main() -> None:
     rows = [row(measure, measure.samples()) for measure in measures()]
     simulated = list(simulation.rows())
     print("\n".join([*rows, *simulated]))
-    PAGE.write_text(head + "\n".join([*rows, ""]) + simulation.HEAD + "\n".join([*simulated, ""]))
+    PAGE.write_text(head + "\n".join([*rows, *simulated, ""]))
 
 
 if __name__ == "__main__":

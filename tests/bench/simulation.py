@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import resource
 import statistics
@@ -24,6 +25,7 @@ HEAD = """
 
 Every failure of 0 to 3 of 200 servers, 1,333,501 combinations, each round in a new process. All services fill their servers, so that
 prefill has to give way for decode; the rule has one tier for each number of prefill instances. Memory is the peak of the process.
+The load average before the first round was {load}.
 
 | service | budget | median | fastest to slowest | memory | rounds | |
 |---|---|---|---|---|---|---|
@@ -107,7 +109,8 @@ def sample(name: str) -> tuple[float, float]:
 
 
 def rows() -> Iterator[str]:
-    """The table, line by line."""
+    """The section of the page, line by line."""
+    yield HEAD.format(load=round(os.getloadavg()[0], 1)).rstrip("\n")
     fresh = multiprocessing.get_context("spawn")
     for name in CASES:
         with ProcessPoolExecutor(1, mp_context=fresh, max_tasks_per_child=1) as pool:
