@@ -235,9 +235,9 @@ def rule_numbers(world: World) -> dict[str, int]:
 
 
 def group_sizes(world: World) -> dict[str, int]:
-    """How many jobs of each group exist and are to stay."""
+    """How many AscendJobs of each group exist and are to stay."""
     found: dict[str, int] = defaultdict(int)
-    for job in engine_workloads(world).values():
+    for job in engine_workloads(world).values() if world.backend == "ascend_jobs" else ():
         found[job["metadata"]["labels"][RULE_GROUP]] += 1
     return dict(found)
 

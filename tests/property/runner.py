@@ -10,23 +10,19 @@ import json
 import random
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import readiness
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import MotorError
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.findings import ERROR
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.generation import generation
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import ABSENT, GONE, KNOWN, NO_PODS, REDUCED, RUNNING, Step, Write
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import INTENT_ANNOTATION, with_applied
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_lint import lint
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
-from tests.cluster.ascend_operator.objects import RULE_GROUP
-from tests.property import cases, facts
-from tests.property.ascend import JOB, PENDING, phase
+from tests.property import cases, facts, jobs
+from tests.property.ascend import JOB
 from tests.property.cases import Case, Wish
 from tests.property.events import EVENTS
-from tests.property.world import NAMESPACE, RULE, Answer, Obj, World
+from tests.property.world import NAMESPACE, Answer, Obj, World
 
 # Ticks without an end after which a run gives up, as wait_timeout does.
 PATIENCE = 12
@@ -117,18 +113,11 @@ class Story:
         if self.script:
             return  # something may be broken just now; the end is looked at when nothing happens any more
         assert not self._shortfall(wish), self._shortfall(wish)
-        self._rule_fits()
+        jobs.check_end(world)
         baseline = facts.baseline(world)
         owned = cases.owned_roles(world)
         for role, count in wish.counts:
             assert role in owned or baseline[role] == count, f"the baseline says {baseline}"
-
-    def _rule_fits(self) -> None:
-        """In the end the rule asks for just what is there, and no rank table is left of a job that is gone."""
-        if self.world.backend == cases.JOBS:
-            numbers, sizes = facts.rule_numbers(self.world), facts.group_sizes(self.world)
-            assert numbers == sizes, f"the rule asks for {numbers}, there are {sizes}"
-            assert not facts.stray_rank_tables(self.world), f"without a job: {facts.stray_rank_tables(self.world)}"
 
     def _shortfall(self, wish: Wish) -> str:
         if wish.verb in ("remove", "update_config"):
@@ -190,6 +179,7 @@ class Run:
             return error.reason
         if self._plan.empty:
             return "unchanged"
+        self._most = jobs.most(self._world)
         self._allow()
         self._unready = self._count_unready()
         self._quiet = not self._broken()
@@ -309,18 +299,12 @@ class Run:
 
     def _look(self) -> None:
         """No more NPUs are asked for than there is room for, and the scaling rule is right at every moment."""
-        self._look_at_rule()
+        jobs.check_rule(self._world, None if self._blind else self._most)
         if self._quiet and self._plan.verb == "deploy" and dict(self._plan.counts) == dict(self._plan.counts_before):
             for role, number in self._count_unready().items():
                 assert number <= max(1, self._unready[role]), f"{number} {role} instances are not ready at once"
         asked = facts.asked(self._world, self._story.npus)
         assert asked <= self._allowed, f"{asked} NPUs are asked for, there is room for {self._allowed}"
-
-    def _look_at_rule(self) -> None:
-        rule = self._world.objects.get(("ConfigMap", RULE))
-        if rule is not None:
-            found = rule_errors(rule["data"]["elastic_scaling.json"])
-            assert not found, f"the scaling rule is wrong: {found}"
 
     def _wait(self, verdict: readiness.Judge) -> None:
         def done() -> bool:
@@ -365,20 +349,14 @@ class Run:
         assert not protected, f"{protected} is protected"
         for role, index in leaving:
             for other in facts.wanted_pods(world):
-                if other[0] == role and other not in leaving and other not in wish.protect and not self._is_idle((role, index)):
-                    assert not self._is_spare(other) or wish.order == "unhealthy_first", f"{(role, index)} goes, {other} has no room and stays"
+                if other[0] == role and other not in leaving and other not in wish.protect and not jobs.is_idle(world, (role, index)):
+                    assert not jobs.makes_none(world, other) or wish.order == "unhealthy_first", (
+                        f"{(role, index)} goes, {other} makes no pods and stays"
+                    )
                     first = (facts.healthy(world, (role, index)), -index) if wish.order == "unhealthy_first" else (True, -index)
                     second = (facts.healthy(world, other), -other[1]) if wish.order == "unhealthy_first" else (True, -other[1])
                     # Among sick ones it also matters how sick they are.
                     assert first < second or not (first[0] or second[0]), f"{(role, index)} goes, {other} stays"
-
-    def _is_idle(self, place: tuple[str, int]) -> bool:
-        """An AscendJob none of whose pods has a place, or that may make none by the rule: it may go before the others."""
-        return self._world.backend == cases.JOBS and not any(pod.placed for pod in facts.engine_pods(self._world).get(place, []))
-
-    def _is_spare(self, place: tuple[str, int]) -> bool:
-        """An AscendJob for which there is no room: it goes before those that have pods."""
-        return self._is_idle(place) and phase(facts.pod_groups(self._world).get(place, {})) == PENDING
 
     def _send(self, write: Write) -> None:
         if write.kind == "ConfigMap" and write.body:
@@ -434,23 +412,9 @@ class Run:
             assert not facts.occupied(self._world, role, index), f"{write.name}: {facts.occupied(self._world, role, index)}"
         replaced = {other.verb for step in self._plan.steps for other in step.writes if other.name == write.name} == {"create", "delete"}
         if write.kind == JOB:
-            self._check_job(write, role, replaced=replaced)
+            jobs.check_write(self._world, write, role, self._plan.counts, replaced=replaced)
         if write.verb in ("create", "delete") and not replaced:
             assert role not in self._owned, f"an autoscaler owns the count of {role}"
-
-    def _check_job(self, write: Write, role: str, *, replaced: bool) -> None:
-        """The rule comes first, both ways; decode comes before prefill; a rank table before its job."""
-        world, counts = self._world, self._plan.counts
-        job = write.body if write.verb == "create" else world.objects[JOB, write.name]
-        group = job["metadata"]["labels"][RULE_GROUP]
-        asked, there = facts.rule_numbers(world).get(group, 0), facts.group_sizes(world).get(group, 0)
-        if write.verb == "create":
-            assert there < asked, f"{write.name} comes before the rule: it asks for {asked} of {group}, {there} are there"
-            assert facts.has_rank_table(world, write.name), f"{write.name} comes before its rank table"
-            missing = counts["decode"] - facts.counts(world)["decode"]
-            assert replaced or role != "prefill" or missing <= 0, f"{write.name} comes before {missing} decode instances"
-        elif write.verb == "delete" and not replaced:
-            assert asked <= counts[role], f"{write.name} goes before the rule, which asks for {asked} of {group}"
 
     def _check_patch(self, patch: list[Obj]) -> None:
         """Only counts change, and no index whose pods are still going is asked for."""
@@ -474,12 +438,6 @@ class Run:
             return
         missing = facts.shortfall(self._world, self._plan.counts, healthy=self._plan.settles)
         assert not missing, f"recorded too early: {missing}"
-
-
-@cache
-def rule_errors(text: str) -> tuple[str, ...]:
-    """Error findings of a scaling rule."""
-    return tuple(f"{one.code} {one.message}" for one in lint(text, source="rule").findings if one.severity == ERROR)
 
 
 def _bound(write: Write) -> bool:
