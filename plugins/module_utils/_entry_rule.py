@@ -13,7 +13,7 @@ from typing import Any
 from . import _inputs
 from ._motor import rule_lint, rule_reader, rule_synthesis, scaling_rule
 from ._motor.errors import InputError
-from ._motor.findings import WARNING, Finding
+from ._motor.findings import NOTE, Finding
 from ._motor.job_settings import DEFAULT_RULE
 from ._motor.ownership import CONFIG_MAP
 from ._motor.plan_rule import refuse_errors
@@ -100,9 +100,9 @@ def checked(given: GivenRule, *, relaxed_input: bool) -> Checked:
 
 
 def warn_of(module: Any, findings: Iterable[Finding]) -> None:
-    """Tell of every warning; errors are told otherwise, notes are in the result only."""
+    """Tell of every warning, and of errors that did not end the task; notes are in the result only."""
     for finding in findings:
-        if finding.severity == WARNING:
+        if finding.severity != NOTE:
             module.warn(f"{finding.code}: {finding.message.rstrip('.')}. {finding.effect} {finding.remedy}")
 
 

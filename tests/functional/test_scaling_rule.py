@@ -136,6 +136,14 @@ def test_a_rule_that_would_crash_the_operator_for_a_live_job_is_not_applied(rule
     assert rules.proxy.mutating() == [] and rules.live() is None
 
 
+def test_a_job_that_is_lost_for_another_reason_keeps_no_rule_from_being_applied(rules: Rules) -> None:
+    rules.job("mindie-server-p0", group="group0", framework="none")
+    result = succeeded(rules.apply(mapping(2, 1)))
+    assert result["changed"] and rules.text() == TWO_TIERS
+    assert [(found["code"], found["severity"]) for found in result["findings"] if found["severity"] == "error"] == [("R604", "error")]
+    assert any(warning.startswith("R604") for warning in result["warnings"])
+
+
 def test_the_documented_sample_is_refused_with_line_and_column_and_accepted_relaxed(rules: Rules, tmp_path: Path) -> None:
     file = tmp_path / "sample.yaml"
     file.write_text(DOCUMENTED.replace("mindie-service", rules.namespace))

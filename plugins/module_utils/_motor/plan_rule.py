@@ -18,6 +18,7 @@ from .guard import require_finished
 from .job_facts import RULE_LABEL
 from .ownership import metadata_labels
 from .plan import Plan, Step, Write
+from .rule_codes import OF_JOBS
 from .rule_live import CHANGED
 from .rule_reader import DATA_KEY, NAME, Reading, RuleError, read_data
 from .state import Snapshot, is_deleted
@@ -64,7 +65,7 @@ def strict_text(reading: Reading) -> str:
 
 def plan_rule(snapshot: Snapshot, wanted: WantedRule, lint: LiveLint, at: str) -> Plan:
     """Plan to have the rule applied; `at` is the time (RFC 3339). Raises RuleRefused when it does not go with what is live."""
-    refuse_errors(wanted.source, lint(snapshot))
+    refuse_errors(wanted.source, [finding for finding in lint(snapshot) if finding.code not in OF_JOBS])
     live = snapshot.rule
     if live is not None and live_means(live) == meaning(wanted.reading):
         return Plan(VERB, snapshot.namespace)

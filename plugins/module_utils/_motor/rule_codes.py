@@ -33,6 +33,9 @@ _DIGITS = 'Write plain digits in double quotes, such as "2".'
 _CONTROLLER = "Motor's controller reads the first two entries of the first tier as prefill and decode, whatever their names are"
 _RECREATE = "Correct its manifest, then delete the job and create it again."
 
+# Errors of single jobs, which no rule causes or mends: they are told, and keep no rule from being applied.
+OF_JOBS = frozenset({"R603", "R604", "R605", "R606"})
+
 CODES: dict[str, Code] = {
     "R101": Code(ERROR, "the data key is missing", _HOLDS, "Put the rule under the data key elastic_scaling.json, spelt exactly so."),
     "R102": Code(ERROR, "no JSON document", _HOLDS, "Correct the text at this place; it has to be exactly one JSON document."),
