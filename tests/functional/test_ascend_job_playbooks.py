@@ -129,6 +129,14 @@ def test_the_roles_in_a_play_of_the_user_s_own(site: JobSite, tmp_path: Path) ->
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_updating_the_config_refuses_what_pods_read_only_when_they_start(site: JobSite) -> None:
+    site.play("deploy")
+    site.jobs.config["motor_deploy_config"].update(p_pod_npu_num=2)
+    with pytest.raises(PlaybookFailed, match="p_pod_npu_num of the live service"):
+        site.play("update_config")
+    assert site.jobs.proxy.mutating() == []
+
+
 def test_drifted_jobs_are_adopted_by_their_counts(site: JobSite) -> None:
     site.play("deploy")
     site.jobs.cluster.request("DELETE", f"/apis/{JOBS}/namespaces/{site.jobs.namespace}/ascendjobs/mindie-server-p1")
@@ -261,6 +269,19 @@ def test_the_rule_comes_first_then_controls_and_each_job_follows_its_rank_table(
     engines = [f"mindie-server-{name}" for name in ("d0", "d1", "p0", "p1")]
     assert found[:5] == [RULE, "motor-config", "mindie-ms-infer", *controls]
     assert found[5:] == [name for engine in engines for name in (f"rings-config-{engine}", engine)]
+
+
+def test_servers_in_super_pods_are_scheduled_as_such() -> None:
+    config = json.loads((EXAMPLES / "user_config.json").read_text())
+    config["motor_deploy_config"].update(hardware_type="800I_A3", p_pod_npu_num=16, d_pod_npu_num=16)
+    given = {"user_config_content": config, "job_templates": TEMPLATES}
+    policies = []
+    for accelerator_type in ("module-a3-16-super-pod", "module-a3-16"):
+        made = succeeded(run_offline("motor_manifests_info", accelerator_type=accelerator_type, **given))["manifests"]
+        job = next(obj for obj in made if obj["metadata"]["name"] == "mindie-server-p0")
+        notes = job["metadata"]["annotations"]
+        policies.append((notes["huawei.com/schedule_policy"], notes.get("sp-block")))
+    assert policies == [("chip2-node16-sp", "16"), ("chip2-node16", None)]
 
 
 def test_other_deploy_modes_are_refused_clearly() -> None:
