@@ -38,8 +38,9 @@ def owner_of(pod_group: Obj) -> Obj:
 
 def missing(job: Obj, pods: dict[str, Any]) -> list[Obj]:
     """The pods that a job lacks. One that is stopping has its name until it is gone."""
-    made = (objects.pod(job, replica, 0, "") for replica in objects.replicas(job))
-    return [pod for pod in made if pod["metadata"]["name"] not in pods]
+    name = job["metadata"]["name"]
+    lacking = (row for row in objects.replicas(job) if f"{name}-{row.type.lower()}-{row.index}" not in pods)
+    return [objects.pod(job, row, 0, "") for row in lacking]
 
 
 def may_create(job: Obj, rule: Obj | None, pod_groups: dict[str, Obj]) -> bool:

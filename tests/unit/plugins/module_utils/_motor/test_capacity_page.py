@@ -67,7 +67,9 @@ def small(failures: int = 2) -> Simulation:
 
 
 def large() -> Simulation:
-    servers = [Server(f"node-{index:03}", 16, f"sp{index // 48}", index not in (7, 120), 4 if index in (3, 50) else 0) for index in range(200)]
+    servers = [
+        Server(f"node-{index:03}", 16, f"sp{index // 48}", index not in (7, 120), 4 if index in (3, 50) else 0) for index in range(200)
+    ]
     return simulate(servers, [Shape("prefill", 96, 1, 16, 16), Shape("decode", 25, 4, 16, 64)], rule(96, 25), 2)
 
 
