@@ -181,7 +181,9 @@ def _checked(document: Any, source: str) -> Mapping[str, Any]:
         raise InputError.at("this is no manifest: write kind, metadata.name and spec", source=source)
     kind = document.get("kind")
     if kind not in (ASCEND_JOB, *_KINDS_BESIDE):
-        raise InputError.at(f"a service has no objects of kind {kind}: create {document['metadata']['name']} yourself", source=source, path="kind")
+        raise InputError.at(
+            f"a service has no objects of kind {kind}: create {document['metadata']['name']} yourself", source=source, path="kind"
+        )
     return document
 
 
@@ -191,7 +193,9 @@ def _check_job(job: Mapping[str, Any], source: str) -> None:
         raise InputError.at(f"{version} is not known: write {API_VERSION}", source=source, path="apiVersion")
     specs = replica_specs(job)
     if MASTER not in specs:
-        raise InputError.at(f"this key is missing: the operator needs a {MASTER} with one replica", source=source, path="spec.replicaSpecs.Master")
+        raise InputError.at(
+            f"this key is missing: the operator needs a {MASTER} with one replica", source=source, path="spec.replicaSpecs.Master"
+        )
     unknown = sorted(set(specs) - {MASTER, WORKER})
     if unknown:
         wrong = f"framework pytorch knows {MASTER} and {WORKER} alone"
