@@ -49,7 +49,7 @@ def run(kubeconfig: str, verbs: list[Verb], backends: list[str], third: int, sig
         points: list[Point] = []
         for one in rehearsed:
             pictures[one.backend].update(one.pictures)
-            points += chosen(runner.points_of(one.backend, one.verb, one.moments), third, always=one.verb.always)
+            points += chosen(runner.points_of(one.backend, one.verb, one.moments), third, always=one.backend in one.verb.always)
         points += chosen(runner.signal_points(rehearsed), third) if signals else []
         rows = {point.key: Row() for point in points}
         for point, outcome in lanes.work(points, pictures):
@@ -63,7 +63,11 @@ def run(kubeconfig: str, verbs: list[Verb], backends: list[str], third: int, sig
 
 def show(rows: dict[tuple[str, str], Row], third: int, seconds: float) -> None:
     """Print the table."""
-    part = "all points" if third == ALL else f"all points of deploy and scale, third {third} of 0, 1, 2 of the rest ({THIRD})"
+    part = (
+        "all points"
+        if third == ALL
+        else f"all points of deploy and scale (AscendJobs: as documented), third {third} of 0, 1, 2 of the rest ({THIRD})"
+    )
     table = Table(title=f"Ended at every request: {part}; {seconds:.0f} s, {os.cpu_count()} cores", title_justify="left")
     for column in ("ended", "backend"):
         table.add_column(column)

@@ -45,7 +45,7 @@ class Verb:
 
     `keeps`: instances that stay are not touched. `toggles`: the way back consists of the same requests, so it is killed in turn.
     `past`: the service was like the goal before.
-    `always`: all points are done even when only a part of the rest is. `backends`: those that know the verb.
+    `always`: on these backends all points are done even when only a part of the rest is. `backends`: those that know the verb.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Verb:
     keeps: bool = True
     toggles: bool = False
     past: bool = False
-    always: bool = False
+    always: tuple[str, ...] = ()
     backends: tuple[str, ...] = BACKENDS
 
 
@@ -91,16 +91,16 @@ def _remove(lane: Lane, goal: Wish) -> Task:
 
 FEW, MANY, NONE = Wish(prefill=2, decode=2), Wish(prefill=4, decode=4), Wish(absent=True)
 VERBS = (
-    Verb("scale out", "counts", FEW, MANY, _scale, always=True),
-    Verb("scale in", "counts", MANY, FEW, _scale, always=True),
-    Verb("scale both ways", "counts", Wish(prefill=2, decode=4), Wish(prefill=4, decode=2), _scale, always=True),
+    Verb("scale out", "counts", FEW, MANY, _scale, always=MOTOR_BACKENDS),
+    Verb("scale in", "counts", MANY, FEW, _scale, always=MOTOR_BACKENDS),
+    Verb("scale both ways", "counts", Wish(prefill=2, decode=4), Wish(prefill=4, decode=2), _scale, always=MOTOR_BACKENDS),
     Verb("update", "config", FEW, replace(FEW, level="DEBUG"), _update, toggles=True, backends=MOTOR_BACKENDS),
     Verb("replace", "image", Wish(), Wish(image="registry.example/mindie-motor:other"), _replace, keeps=False, toggles=True),
     Verb("roll back", "past", Wish(prefill=4, level="DEBUG"), Wish(), _roll_back, past=True),
     Verb("adopt", "config", replace(FEW, strange=True), FEW, _adopt, backends=MOTOR_BACKENDS),
-    Verb("deploy", "life", NONE, Wish(), _deploy, always=True),
+    Verb("deploy", "life", NONE, Wish(), _deploy, always=BACKENDS),
     Verb("remove", "life", Wish(), NONE, _remove),
     # The example of MindCluster's documentation.
-    Verb("documented scale out", "documented", Wish(), Wish(prefill=3), _scale, always=True, backends=(JOB_BACKEND,)),
-    Verb("documented scale in", "documented", Wish(prefill=3), Wish(prefill=1), _scale, always=True, backends=(JOB_BACKEND,)),
+    Verb("documented scale out", "documented", Wish(), Wish(prefill=3), _scale, always=(JOB_BACKEND,), backends=(JOB_BACKEND,)),
+    Verb("documented scale in", "documented", Wish(prefill=3), Wish(prefill=1), _scale, always=(JOB_BACKEND,), backends=(JOB_BACKEND,)),
 )

@@ -121,7 +121,7 @@ def index_reuse(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lowest_index_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_order", lambda chosen: lambda instance: (0, -instance.index))
+    monkeypatch.setattr(choice, "_order", lambda found, chosen: lambda instance: (0, -instance.index))
 
 
 def protection_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
