@@ -14,13 +14,6 @@ from ._cluster import execute, history
 from ._cluster.api import Api, ApiError
 from ._cluster.connection import connect
 from ._cluster.observe import observe
-from ._entry_given import CONFIG_SPEC as CONFIG_SPEC
-from ._entry_given import INSTANCES_SPEC as INSTANCES_SPEC
-from ._entry_given import given_config as given_config
-from ._entry_given import given_counts as given_counts
-from ._entry_given import hide_secrets as hide_secrets
-from ._entry_given import namespace_of as namespace_of
-from ._entry_module import run_module as run_module
 from ._entry_module import who
 from ._motor import drift, job_settings, report
 from ._motor.choice import HIGHEST_INDEX, ORDERS, Choice, WaitIdle, read_protect

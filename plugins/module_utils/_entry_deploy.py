@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from . import _entry, _inputs
+from . import _entry, _entry_given, _inputs
 from ._entry_jobs import JobTemplates
 from ._entry_past import Past
 from ._motor import drift, faults
@@ -39,7 +39,7 @@ class Deployment:
         release = module.params["release"]
         self._release = understand(_inputs.read_release(release), source=f"release ({release})") if release else None
         self._env = _inputs.read_env(module.params["env"], module.params["env_content"])
-        _entry.hide_secrets(module, self._env and self._env.data)
+        _entry_given.hide_secrets(module, self._env and self._env.data)
         self._past = self._read_past(module) if module.params["revision"] else None
         self.config = _with_counts(module, self._past.config if self._past else self._given(module))
         self._new_service_id = f"{self.config.namespace}_{_shanghai_time()}"
@@ -77,7 +77,7 @@ class Deployment:
         return self._allow_restart or unfinished_verb(snapshot) is not None
 
     def _connect(self, module: Any, config: UserConfig | None) -> _entry.Service:
-        namespace = _entry.namespace_of(module, config)
+        namespace = _entry_given.namespace_of(module, config)
         return _entry.Service(module, namespace, config, others=_entry.OBJECT_KINDS, children=self._may_replace)
 
     def _read_past(self, module: Any) -> Past:
@@ -88,7 +88,7 @@ class Deployment:
 
     @staticmethod
     def _given(module: Any) -> UserConfig:
-        config = _entry.given_config(module)
+        config = _entry_given.given_config(module)
         if config is None:
             raise InputError("user_config is needed", source="user_config", path="user_config")
         return config
@@ -127,7 +127,7 @@ class Deployment:
 
 
 def _with_counts(module: Any, config: UserConfig) -> UserConfig:
-    counts = _entry.given_counts(module)
+    counts = _entry_given.given_counts(module)
     return with_counts(config, counts) if counts else config
 
 

@@ -161,7 +161,7 @@ requests:
 
 from typing import Any
 
-from ansible_collections.ascend.mindie.plugins.module_utils import _entry
+from ansible_collections.ascend.mindie.plugins.module_utils import _entry, _entry_given, _entry_module
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_adopt import plan_adopt
@@ -172,13 +172,13 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.stored import
 
 def store(module: Any) -> dict[str, Any]:
     """Parse, observe, plan, execute, report."""
-    given, counts = _entry.given_config(module), _entry.given_counts(module)
+    given, counts = _entry_given.given_config(module), _entry_given.given_counts(module)
     adopted = module.params["state"] == "adopted"
     if counts and not adopted:
         raise InputError(
             "instances goes with state: adopted only; the counts of a service change with motor_instance_scale", source="instances"
         )
-    service = _entry.Service(module, _entry.namespace_of(module, given), given, absent_ok=adopted)
+    service = _entry.Service(module, _entry_given.namespace_of(module, given), given, absent_ok=adopted)
 
     def planner(snapshot: Snapshot) -> Plan:
         if adopted:
@@ -190,11 +190,11 @@ def store(module: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Run the module."""
-    _entry.run_module(
+    _entry_module.run_module(
         {
             "state": {"type": "str", "choices": ["present", "adopted"], "default": "present"},
-            **_entry.CONFIG_SPEC,
-            **_entry.INSTANCES_SPEC,
+            **_entry_given.CONFIG_SPEC,
+            **_entry_given.INSTANCES_SPEC,
             **_entry.WAIT_SPEC,
         },
         store,

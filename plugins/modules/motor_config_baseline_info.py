@@ -159,14 +159,14 @@ requests:
 
 from typing import Any
 
-from ansible_collections.ascend.mindie.plugins.module_utils import _entry
+from ansible_collections.ascend.mindie.plugins.module_utils import _entry, _entry_given, _entry_module
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.report import baseline_report
 
 
 def show(module: Any) -> dict[str, Any]:
     """Parse, observe, report."""
-    given = _entry.given_config(module)
-    service = _entry.Service(module, _entry.namespace_of(module, given), given, absent_ok=True)
+    given = _entry_given.given_config(module)
+    service = _entry.Service(module, _entry_given.namespace_of(module, given), given, absent_ok=True)
     snapshot = service.observe()
     report = baseline_report(snapshot, given, service.history())
     return {"changed": False, "requests": service.api.requests, **report}
@@ -174,8 +174,8 @@ def show(module: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Run the module."""
-    _entry.run_module(
-        _entry.CONFIG_SPEC,
+    _entry_module.run_module(
+        _entry_given.CONFIG_SPEC,
         show,
         mutually_exclusive=[("user_config", "user_config_content")],
         required_one_of=[("namespace", "user_config", "user_config_content")],

@@ -206,7 +206,7 @@ requests:
 
 from typing import Any
 
-from ansible_collections.ascend.mindie.plugins.module_utils import _entry
+from ansible_collections.ascend.mindie.plugins.module_utils import _entry, _entry_given, _entry_module
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import faults
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_scale import plan_scale
@@ -216,9 +216,9 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.stored import
 
 def scale(module: Any) -> dict[str, Any]:
     """Parse, observe, plan, execute, report."""
-    given = _entry.given_config(module)
-    namespace = _entry.namespace_of(module, given)
-    wanted = {**(given.counts if given else {}), **_entry.given_counts(module)}
+    given = _entry_given.given_config(module)
+    namespace = _entry_given.namespace_of(module, given)
+    wanted = {**(given.counts if given else {}), **_entry_given.given_counts(module)}
     choice = _entry.given_choice(module)
     service = _entry.Service(module, namespace, given)
 
@@ -231,10 +231,10 @@ def scale(module: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Run the module."""
-    _entry.run_module(
+    _entry_module.run_module(
         {
-            **_entry.CONFIG_SPEC,
-            **_entry.INSTANCES_SPEC,
+            **_entry_given.CONFIG_SPEC,
+            **_entry_given.INSTANCES_SPEC,
             **_entry.DRIFT_SPEC,
             **_entry.WAIT_SPEC,
             **_entry.ON_FAILURE_SPEC,

@@ -426,7 +426,7 @@ requests:
 
 from typing import Any
 
-from ansible_collections.ascend.mindie.plugins.module_utils import _entry
+from ansible_collections.ascend.mindie.plugins.module_utils import _entry, _entry_given, _entry_module
 from ansible_collections.ascend.mindie.plugins.module_utils._entry_deploy import Deployment
 from ansible_collections.ascend.mindie.plugins.module_utils._entry_jobs import SPEC
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_remove import plan_remove
@@ -435,7 +435,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_remove i
 def converge(module: Any) -> dict[str, Any]:
     """Parse, observe, plan, execute, report."""
     if module.params["state"] == "absent":
-        namespace = _entry.namespace_of(module, _entry.given_config(module))
+        namespace = _entry_given.namespace_of(module, _entry_given.given_config(module))
         service = _entry.Service(module, namespace, others=_entry.OBJECT_KINDS, absent_ok=True)
         return service.converge(lambda snapshot: plan_remove(snapshot, claims=module.params["remove_claims"]))
     deployment = Deployment(module)
@@ -446,8 +446,8 @@ def main() -> None:
     """Run the module."""
     spec = {
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        **_entry.CONFIG_SPEC,
-        **_entry.INSTANCES_SPEC,
+        **_entry_given.CONFIG_SPEC,
+        **_entry_given.INSTANCES_SPEC,
         **_entry.DRIFT_SPEC,
         **_entry.WAIT_SPEC,
         **_entry.ON_FAILURE_SPEC,
@@ -463,7 +463,7 @@ def main() -> None:
         "create_namespace": {"type": "bool", "default": False},
         "remove_claims": {"type": "bool", "default": False},
     }
-    _entry.run_module(
+    _entry_module.run_module(
         spec,
         converge,
         mutually_exclusive=[("user_config", "user_config_content", "revision"), ("overrides", "revision"), ("env", "env_content")],

@@ -170,7 +170,7 @@ requests:
 
 from typing import Any
 
-from ansible_collections.ascend.mindie.plugins.module_utils import _entry
+from ansible_collections.ascend.mindie.plugins.module_utils import _entry, _entry_module
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.drift import reported
 
 
@@ -183,7 +183,7 @@ def show(module: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Run the module."""
-    _entry.run_module({"namespace": {"type": "str", "required": True}}, show)
+    _entry_module.run_module({"namespace": {"type": "str", "required": True}}, show)
 
 
 if __name__ == "__main__":

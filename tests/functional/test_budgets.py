@@ -6,23 +6,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 
 import pytest
 
 from tests.functional.conftest import Driver
 from tests.functional.test_modules import succeeded
 
-
-@pytest.fixture(autouse=True)
-def cold_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The client library keeps what it discovered in the folder for temporary files, and clients in memory."""
-    from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client
-
-    with tempfile.TemporaryDirectory() as folder:
-        monkeypatch.setattr(tempfile, "tempdir", folder)
-        monkeypatch.setattr(client, "_pool", {})
-        yield
+pytestmark = pytest.mark.usefixtures("cold_caches")
 
 
 def forget_clients(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import pytest
 
 from tests.functional.rules import Rules, mapping
-from tests.functional.test_budgets import cold_caches as cold_caches
 from tests.functional.test_budgets import forget_clients
 from tests.functional.test_modules import succeeded
+
+pytestmark = pytest.mark.usefixtures("cold_caches")
 
 UNCHANGED, CHANGED = 9, 12
 

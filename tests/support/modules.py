@@ -36,13 +36,13 @@ print(json.dumps(run_module(sys.argv[3], **json.loads(sys.stdin.readline()))))
 """
 
 
-def run_module(name: str, /, *, check_mode: bool = False, diff: bool = False, **options: Any) -> dict[str, Any]:
+def run_module(module_name: str, /, *, check_mode: bool = False, diff: bool = False, **options: Any) -> dict[str, Any]:
     """Call the module and return its result, with `failed` when it failed. An option that is None is left out.
 
     `warnings` has texts, as Ansible shows them, of this call alone: within one process they would add up.
     """
     module_warnings._global_warnings.clear()
-    module = importlib.import_module(f"ansible_collections.ascend.mindie.plugins.modules.{name}")
+    module = importlib.import_module(f"ansible_collections.ascend.mindie.plugins.modules.{module_name}")
     given = {option: value for option, value in options.items() if value is not None}
     arguments = {**given, "_ansible_check_mode": check_mode, "_ansible_diff": diff}
     output = io.StringIO()
@@ -54,9 +54,9 @@ def run_module(name: str, /, *, check_mode: bool = False, diff: bool = False, **
     return result
 
 
-def run_offline(name: str, /, **options: Any) -> dict[str, Any]:
+def run_offline(module_name: str, /, **options: Any) -> dict[str, Any]:
     """Call the module in a process where there is no library kubernetes and no way to connect."""
-    command = [sys.executable, "-c", _OFFLINE, str(COLLECTIONS), str(ROOT), name]
+    command = [sys.executable, "-c", _OFFLINE, str(COLLECTIONS), str(ROOT), module_name]
     done = subprocess.run(command, input=json.dumps(options) + "\n", capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
@@ -65,5 +65,5 @@ def run_offline(name: str, /, **options: Any) -> dict[str, Any]:
 
 def warm(name: str) -> None:
     """Import all that a run of the module imports. Some of it only a run does: this one fails before it connects."""
-    importlib.import_module(f"ansible_collections.ascend.mindie.plugins.modules.{name}")
+    importlib.import_module(f"ansible_collections.ascend.mindie.plugins.modules.{module_name}")
     run_module("motor_service_info", namespace="none", kubeconfig=os.devnull)

@@ -209,7 +209,7 @@ def test_decode_takes_the_place_of_a_prefill_instance_when_its_server_dies_and_p
 @pytest.mark.parametrize(
     ("text", "number"),
     [("8", 8), ("500m", 0.5), ("16Gi", 16 * 2**30), ("2k", 2000), ("1.5", 1.5), ("1e3", 1000)],
-    ids=lambda value: str(value),
+    ids=str,
 )
 def test_quantities_mean_what_kubernetes_means(text: str, number: float) -> None:
     assert quantity(text) == number

@@ -124,7 +124,7 @@ class _Page:
             return f'<tr class="down"><th scope="row">{escape(words["down"])}</th>{cells}</tr>'
         asks = {group: size.number for group, size in self._simulation.tiers[step.tier].items()}
         label = f'{escape(self._tier(step.tier))} <span class="dim">{escape(self._running(asks))}</span>'
-        return f'<tr><th scope="row">{label}{picture.bar(self._simulation, step.tier)}</th>{cells}</tr>'
+        return f'<tr><th scope="row">{label}{picture.tier_bar(self._simulation, step.tier)}</th>{cells}</tr>'
 
     def _reached(self, level: Level, tier: int | None) -> str:
         part = picture.share(level, tier)

@@ -168,7 +168,7 @@ def steps(simulation: Simulation) -> list[Step]:
     return [*found, Step(None)]
 
 
-def bar(simulation: Simulation, tier: int) -> str:
+def tier_bar(simulation: Simulation, tier: int) -> str:
     """One step: as long as the tier is large."""
     whole = sum(max(0, size.number) for size in simulation.tiers[0].values()) or 1
     parts, at = [], 0.0

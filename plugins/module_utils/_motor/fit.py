@@ -16,7 +16,7 @@ from .instances import BASE_NAMES, ENGINE_ROLES, parse_instance_name
 from .pods import NPU_RESOURCES
 from .state import ServiceState, Snapshot, infer_roles
 from .user_config import COUNT_KEYS, UserConfig
-from .workloads import pod_count, pod_templates
+from .workloads import first_template, pod_count
 
 _DEPLOY = "motor_deploy_config"
 _CALL = re.compile(r"\bset_[a-z_]+_env\b")
@@ -85,9 +85,8 @@ def _workloads(snapshot: Snapshot, config: UserConfig) -> Iterator[tuple[str, st
     elif config.scalable:
         for engine_role, items in siblings.by_role(snapshot.own_workloads, snapshot.base_name).items():
             for dummy, workload in items:
-                template = next(found for dummy, found in pod_templates(workload))
-                said = {"replicas": pod_count(workload), "template": template}
-                yield engine_role, f"{workload['kind']} {workload['metadata']['name']}", said
+                name = f"{workload['kind']} {workload['metadata']['name']}"
+                yield engine_role, name, {"replicas": pod_count(workload), "template": first_template(workload)}
 
 
 def _workload_misfits(config: UserConfig, role: str, name: str, spec: Mapping[str, Any]) -> Iterator[Misfit]:

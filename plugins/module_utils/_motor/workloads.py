@@ -44,10 +44,15 @@ def pod_templates(workload: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, 
         yield "spec.template", workload["spec"]["template"]
 
 
+def first_template(workload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The template of its first pod; {} when it has none."""
+    found: Mapping[str, Any] = next((found for dummy, found in pod_templates(workload)), {})
+    return found
+
+
 def template_labels(workload: Mapping[str, Any]) -> Mapping[str, str]:
-    """The labels of its pods, as its (first) template has them."""
-    template = next((found for dummy, found in pod_templates(workload)), {})
-    return (template.get("metadata") or {}).get("labels") or {}
+    """The labels of its pods, as its first template has them."""
+    return (first_template(workload).get("metadata") or {}).get("labels") or {}
 
 
 def _replicas(spec: Mapping[str, Any]) -> int:

@@ -38,10 +38,10 @@ def pod(name: str, *, ready: bool = True) -> dict[str, Any]:
 
 
 def verdict(
-    *others: dict[str, Any], own: dict[str, Any], group: dict[str, Any] | None, pods: tuple[Any, ...] = (), rule: Any = RULE
+    *others: dict[str, Any], own: dict[str, Any], group: dict[str, Any] | None, pods: tuple[Any, ...] = (), rule: Any = ""
 ) -> tuple[str, str] | None:
     groups = [item for item in (group, *others) if item]
-    (found,) = [fact for fact in facts([own], groups, pods, rule) if fact.name == own["metadata"]["name"]]
+    (found,) = [fact for fact in facts([own], groups, pods, RULE if rule == "" else rule) if fact.name == own["metadata"]["name"]]
     return found.verdict
 
 
