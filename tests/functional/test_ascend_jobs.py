@@ -264,3 +264,16 @@ def test_other_deploy_modes_take_no_job_templates(on_deployments: Driver) -> Non
     refused = on_deployments.deploy(job_templates=TEMPLATES)
     assert refused["failed"] and "job_templates: this option is for deploy mode ascend_jobs" in refused["msg"]
     assert on_deployments.proxy.mutating() == []
+
+
+def test_jobs_that_somebody_else_made_are_taken_over_and_those_that_differ_only_restarted_when_allowed(jobs: JobDriver) -> None:
+    small(jobs)
+    succeeded(jobs.deploy())
+    before = jobs.workloads()
+    jobs.cluster.request("DELETE", f"/api/v1/namespaces/{jobs.namespace}/configmaps/motor-config")
+    assert jobs.deploy(job_templates=templates(image="mindie:other"))["reason"] == "RestartNeeded" and jobs.mutating() == []
+    succeeded(jobs.deploy())
+    assert jobs.workloads() == before
+    jobs.cluster.request("DELETE", f"/api/v1/namespaces/{jobs.namespace}/configmaps/motor-config")
+    succeeded(jobs.deploy(job_templates=templates(image="mindie:other"), allow_restart=True))
+    assert set(jobs.workloads()) == set(before) and not set(jobs.workloads().values()) & set(before.values())

@@ -65,5 +65,5 @@ def run_offline(module_name: str, /, **options: Any) -> dict[str, Any]:
 
 def warm(name: str) -> None:
     """Import all that a run of the module imports. Some of it only a run does: this one fails before it connects."""
-    importlib.import_module(f"ansible_collections.ascend.mindie.plugins.modules.{module_name}")
+    importlib.import_module(f"ansible_collections.ascend.mindie.plugins.modules.{name}")
     run_module("motor_service_info", namespace="none", kubeconfig=os.devnull)

@@ -47,7 +47,7 @@ def plan_deploy(
     if choice:
         choice.require_known(tuple(config.counts))
     if stored is None:
-        return _fresh(snapshot, config, _needed(snapshot, rendered), namespace)
+        return _fresh(snapshot, config, _needed(snapshot, rendered), namespace, allow_restart=allow_restart)
     changes = baseline.compare(stored.data, config.data)
     refuse_not_allowed(snapshot, changes)
     restart = allow_restart or _never_reached(snapshot)
@@ -84,15 +84,20 @@ def plan_deploy(
     )
 
 
-def _fresh(snapshot: Snapshot, config: UserConfig, rendered: Rendered, namespace: Mapping[str, Any] | None) -> Plan:
+def _fresh(snapshot: Snapshot, config: UserConfig, rendered: Rendered, namespace: Mapping[str, Any] | None, *, allow_restart: bool) -> Plan:
+    """There is no baseline; workloads that are there all the same are taken over, those that differ only when they may be restarted."""
     steps = [Step("create the namespace", (create(namespace, "the namespace is missing"),))] if namespace else []
     data = dict(rendered.config_map["data"])
     value = generation.generation(data)
     steps.append(Step("write motor-config", (create(with_data(rendered.config_map, data), "pods read it when they start"),)))
     found = converge(snapshot, rendered, value)
+    outdated = _outdated(snapshot, found, value)
+    if not allow_restart:
+        _refuse_objects(snapshot, _differing((*found.outdated, *outdated)))
     steps.extend(_object_steps(snapshot, (*found.writes, *found.prune)))
+    steps.extend([Step("change the InferServiceSet", (update(found.new_set, _WHY_NEW_SET),))] if found.new_set else [])
     state = service_state(snapshot)
-    steps.extend(_instance_steps(snapshot, state, _engine_counts(config), _marked_templates(rendered, value), None, (), value, found))
+    steps.extend(_instance_steps(snapshot, state, _engine_counts(config), _marked_templates(rendered, value), None, outdated, value, found))
     return Plan(
         verb=VERB,
         namespace=snapshot.namespace,
@@ -221,8 +226,13 @@ def _config_write(snapshot: Snapshot, data: Mapping[str, str], why: str) -> Writ
 def _reasons(snapshot: Snapshot, data: Mapping[str, str], outdated: Sequence[Outdated]) -> list[str]:
     """What takes a restart, each once; scripts that differ say why every workload has another start."""
     scripts = _scripts(snapshot, data)
-    paths = [(item, path) for item in outdated for path in item.paths if not (scripts and path == OTHER_START)]
-    return list(dict.fromkeys([*scripts, *(f"{item.live['kind']} {item.name}: {path}" for item, path in paths)]))
+    return [*scripts, *_differing(outdated, unless=OTHER_START if scripts else "")]
+
+
+def _differing(outdated: Sequence[Outdated], unless: str = "") -> list[str]:
+    """In what workloads differ, each once, but for one path."""
+    found = (f"{item.live['kind']} {item.name}: {path}" for item in outdated for path in item.paths if path != unless)
+    return list(dict.fromkeys(found))
 
 
 def _refuse_old(snapshot: Snapshot, rendered: Rendered | None, value: str) -> None:
