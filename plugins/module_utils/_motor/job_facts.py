@@ -109,9 +109,12 @@ def _verdict(
         # The rule counts an instance only then, so others may still be held for its sake.
         uncounted = own is not None and now != RUNNING and all(is_ready(pod) and not is_leaving(pod) for pod in pods)
         return ("starting", f"its pods are ready, its PodGroup is {now or 'new'}") if uncounted and len(pods) >= pod_count(job) else None
-    if now in ("", PENDING):
-        short = "its PodGroup is Pending: not enough NPUs are free" if now else "Volcano has not looked at its PodGroup yet"
-        return ("pending", short) if now else ("starting", short)
+    if own is None:
+        return "starting", "the Ascend Operator has made no PodGroup for it yet"
+    if not now:
+        return "starting", "Volcano has not looked at its PodGroup yet"
+    if now == PENDING:
+        return "pending", "its PodGroup is Pending: not enough NPUs are free"
     why = held(job, pod_groups, rule)
     return ("held", why) if why else ("starting", "its pods are about to be created")
 

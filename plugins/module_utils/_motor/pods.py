@@ -36,6 +36,8 @@ _LASTING = {
 # One or two ends are usual while what the container connects to is still coming up, and kubelet says CrashLoopBackOff from
 # the first one on. The third restart comes after half a minute of back-off.
 CRASH_RESTARTS = 3
+# Volcano says so of a pod that would have a place, were there one for each pod of its group: it is the others that lack one.
+_HAS_PLACE = "Schedulable"
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def trouble(pod: Mapping[str, Any]) -> Trouble | None:
     if stuck:
         return min(stuck, key=lambda found: not found.lasting)
     scheduled = _condition(pod, "PodScheduled") or {}
-    if scheduled.get("status") == "False":
+    if scheduled.get("status") == "False" and scheduled.get("reason") != _HAS_PLACE:
         reason = f"pod {name}: {scheduled.get('reason', 'Unschedulable')}: {scheduled.get('message', '')}".rstrip(": ")
         return Trouble("pending", reason, UNSCHEDULABLE)
     return None

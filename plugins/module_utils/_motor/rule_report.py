@@ -110,6 +110,8 @@ def _not_asked(snapshot: Snapshot, job: Object) -> str:
     own = pod_group_of(snapshot.pod_groups, job)
     if job_facts.phase(own) == job_facts.PENDING:
         return "its PodGroup is Pending, as not enough NPUs are free: the operator does not even ask the rule"
+    if own is None:
+        return "the Ascend Operator has made no PodGroup for it yet, so that it does not even ask the rule"
     if not job_facts.phase(own):
         return "Volcano has not looked at its PodGroup yet: the operator does not even ask the rule"
     nameless = [

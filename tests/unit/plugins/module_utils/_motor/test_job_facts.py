@@ -52,7 +52,7 @@ OVER = [{"type": "Failed", "status": "False", "message": "long ago"}, {"type": "
 @pytest.mark.parametrize(
     ("own", "phase", "state", "said"),
     [
-        (job("p0"), None, "starting", "Volcano has not looked"),
+        (job("p0"), None, "starting", "the Ascend Operator has made no PodGroup"),
         (job("p0"), "", "starting", "Volcano has not looked"),
         (job("p0"), "Pending", "pending", "not enough NPUs"),
         (job("p0"), "Inqueue", "starting", "about to be created"),

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import pods as pod_facts
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import terminal
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan, Step, Subject, create, delete
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot, service_state
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.terminal import Scope, Symptom, Workloads
 
 from . import services
@@ -27,8 +27,8 @@ def waiting(reason: str, restarts: int = 0, *, where: str = "containerStatuses")
     return {"phase": "Pending", where: [{"state": {"waiting": {"reason": reason}}, "restartCount": restarts}]}
 
 
-def unschedulable() -> dict[str, Any]:
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"}
+def unschedulable(reason: str = "Unschedulable", message: str = "0/3 nodes are available") -> dict[str, Any]:
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
     return {"phase": "Pending", "conditions": [condition]}
 
 
@@ -101,6 +101,16 @@ def test_one_hopeless_pod_of_several_is_enough_for_an_instance() -> None:
     (found,) = terminal.symptoms(shot, NOTHING)
     assert (found.name, found.engine_role, found.index, found.kind) == ("vllm-p0", "prefill", 0, "image")
     assert found.to_dict().keys() == {"name", "engine_role", "index", "reason"}
+
+
+def test_of_pods_that_start_together_the_one_without_a_place_is_told_and_not_the_one_that_waits_for_it() -> None:
+    waits = unschedulable("Schedulable", "Pod can possibly be assigned to node-4, once minAvailable is satisfied")
+    shot = with_pods(*(services.pod("vllm-p0", n, ready=False, status=status) for n, status in enumerate((waits, unschedulable()))))
+    shot = replace(shot, deployments=(services.deployment("prefill", 0, pods=2), services.deployment("decode", 0)))
+    (found,) = terminal.symptoms(shot, NOTHING)
+    assert (found.name, found.kind) == ("vllm-p0", "unschedulable") and "0/3 nodes are available" in found.reason
+    (instance,) = (item for item in service_state(shot).instances if item.name == "vllm-p0")
+    assert instance.state == "pending" and "0/3 nodes are available" in instance.reason
 
 
 def test_instances_that_run_or_leave_have_no_symptoms() -> None:
