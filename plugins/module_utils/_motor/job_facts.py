@@ -25,6 +25,7 @@ BACKEND = "ascend_jobs"
 RULE_LABEL = "mind-cluster/scaling-rule"
 GROUP_LABEL = "mind-cluster/group-name"
 TASK_LABEL = "jobID"
+RETRIES_LABEL = "fault-retry-times"
 RUNNING, PENDING = "Running", "Pending"
 
 

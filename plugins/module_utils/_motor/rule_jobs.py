@@ -13,7 +13,7 @@ from typing import Any
 
 from .capacity_model import Server, Shape
 from .findings import Finding
-from .job_facts import GROUP_LABEL, RULE_LABEL, TASK_LABEL, failed_for_good, running
+from .job_facts import GROUP_LABEL, RETRIES_LABEL, RULE_LABEL, TASK_LABEL, failed_for_good, running
 from .rule_codes import finding
 from .rule_reader import Reading, integer
 from .scaling_rule import decide
@@ -22,7 +22,6 @@ from .workloads import ASCEND_JOB, JOB_LABEL, pod_count
 Object = Mapping[str, Any]
 
 RANK_TABLE = "rings-config-"
-RETRIES_LABEL = "fault-retry-times"
 FRAMEWORK_LABEL = "framework"
 FRAMEWORKS = ("pytorch", "mindspore", "tensorflow")
 SERVER_APP = "mindie-ms-server"
@@ -204,12 +203,12 @@ def _shown(label: str | None) -> str:
 def _restarts(job: Object, name: str) -> Iterator[Finding]:
     """How often a job comes back before it has failed for good."""
     text = labels(job).get(RETRIES_LABEL)
-    retries = integer(text) if text is not None else 0
+    retries = integer(text) if text else 0  # the operator takes an empty label for none
     if retries is None:
         yield finding("R606", f'{name} has {RETRIES_LABEL} "{text}"', name=name)
         return
     if retries <= 0:
-        yield finding("R618", f"{name} has {'no label ' + RETRIES_LABEL if text is None else f'{RETRIES_LABEL} {text}'}", name=name)
+        yield finding("R618", f"{name} has {f'{RETRIES_LABEL} {text}' if text else f'no label {RETRIES_LABEL}'}", name=name)
     limit = ((job.get("spec") or {}).get("runPolicy") or {}).get("backoffLimit")
     key, limit = (RETRIES_LABEL, retries) if limit is None else ("backoffLimit", int(limit))
     if 0 < limit < FEW_RESTARTS:

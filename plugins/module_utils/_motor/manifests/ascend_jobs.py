@@ -17,11 +17,12 @@ from typing import Any
 from ..errors import InputError
 from ..hardware import HARDWARE, Hardware
 from ..instances import instance_name
-from ..job_facts import GROUP_LABEL, RULE_LABEL, TASK_LABEL
+from ..job_facts import GROUP_LABEL, RETRIES_LABEL, RULE_LABEL, TASK_LABEL
 from ..job_settings import ANNOTATION, ENGINE_ROLES, JobSettings
 from ..ownership import CONFIG_MAP, CONTROL_ROLES, ENGINE_JOB_APP, JOB_APP, metadata_labels
 from ..rank_tables import RANK_TABLE_PREFIX, RING, set_name
 from ..record import USER_CONFIG_KEY
+from ..rule_reader import integer
 from ..user_config import UserConfig
 from ..workloads import ASCEND_JOB, pod_templates, replica_specs
 from . import Rendered
@@ -94,7 +95,7 @@ def _engine_job(
     job = _job(config, given, ENGINE_JOB_APP)
     labels = job["metadata"]["labels"]
     labels.setdefault("fault-scheduling", "force")
-    labels.setdefault("fault-retry-times", "10000")
+    labels.setdefault(RETRIES_LABEL, "10000")
     labels.update({RULE_LABEL: settings.scaling_rule, GROUP_LABEL: settings.groups[role], **metadata_labels(role)})
     _set_policy(job, hardware, pods * npus, super_pod=super_pod)
     _set_replicas(job, pods)
@@ -205,6 +206,11 @@ def _check_job(job: Mapping[str, Any], source: str) -> None:
         if not any(isinstance(item, Mapping) and item.get("name") == CONTAINER and item.get("image") for item in containers):
             wrong = f"the operator needs a container called {CONTAINER} with an image"
             raise InputError.at(wrong, source=source, path=f"{path}.spec.containers")
-    framework = (job["metadata"].get("labels") or {}).get("framework", "pytorch")
+    labels = job["metadata"].get("labels") or {}
+    retries = str(labels.get(RETRIES_LABEL, ""))
+    if retries and integer(retries) is None:
+        wrong = f'"{retries}" is no integer: the operator would never look at the job'
+        raise InputError.at(wrong, source=source, path=f"metadata.labels.{RETRIES_LABEL}")
+    framework = labels.get("framework", "pytorch")
     if framework != "pytorch":
         raise InputError.at(f"{framework} is not for inference: write pytorch", source=source, path="metadata.labels.framework")

@@ -181,6 +181,11 @@ WRONG = {
         "pytorch",
         "metadata.labels.framework",
     ),
+    "retries that are no number": (
+        lambda: other("prefill", 0, "metadata", "labels", value={"fault-retry-times": "many"}),
+        "never look at the job",
+        "metadata.labels.fault-retry-times",
+    ),
     "a Service that breaks the coordinator": (
         lambda: other("coordinator", 1, "metadata", "name", value="mindie-ms-coordinator"),
         "must not be called",

@@ -121,6 +121,7 @@ JOBS: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "retries with a blank": (labelled(P1, **{"fault-retry-times": "3 "}), "R606", ERROR, '"3 "'),
     "few retries": (labelled(P1, **{"fault-retry-times": "3"}), "R617", WARNING, "at restart 4"),
     "no retries": (labelled(P1, **{"fault-retry-times": None}), "R618", WARNING, "no label fault-retry-times"),
+    "empty retries": (labelled(P1, **{"fault-retry-times": ""}), "R618", WARNING, "no label fault-retry-times"),
     "zero retries": (labelled(P1, **{"fault-retry-times": "0"}), "R618", WARNING, "fault-retry-times 0"),
     "another rule": (labelled(P1, **{RULE: "rules"}), "R612", WARNING, '"rule"'),
     "no rule": (labelled(P1, **{RULE: None}), "R613", WARNING, "no label mind-cluster/scaling-rule"),
