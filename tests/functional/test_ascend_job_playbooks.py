@@ -232,7 +232,7 @@ def test_jobs_that_would_not_come_back_are_told_and_bad_ones_are_not_written(sit
     assert "backoffLimit 3" in result["warnings"][0]
     site.play("prepare_ascend_jobs", mindie_manifests_folder=str(tmp_path), mindie_job_templates=documents(few))
     (tmp_path / f"{site.jobs.namespace}.yaml").unlink()
-    with pytest.raises(PlaybookFailed, match="metadata.labels.fault-retry-times"):
+    with pytest.raises(PlaybookFailed, match=r"metadata\.labels\.fault-retry-times"):
         site.play("prepare_ascend_jobs", mindie_manifests_folder=str(tmp_path), mindie_job_templates=documents(none))
     assert list(tmp_path.iterdir()) == []
 

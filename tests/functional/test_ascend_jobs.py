@@ -277,3 +277,20 @@ def test_jobs_that_somebody_else_made_are_taken_over_and_those_that_differ_only_
     jobs.cluster.request("DELETE", f"/api/v1/namespaces/{jobs.namespace}/configmaps/motor-config")
     succeeded(jobs.deploy(job_templates=templates(image="mindie:other"), allow_restart=True))
     assert set(jobs.workloads()) == set(before) and not set(jobs.workloads().values()) & set(before.values())
+
+
+def test_a_job_that_failed_for_good_is_told_and_made_anew_when_restarts_are_allowed(jobs: JobDriver) -> None:
+    small(jobs)
+    succeeded(jobs.deploy())
+    before = jobs.workloads()
+    pod = next(name for name in jobs.get("pods", "v1") if name.startswith("mindie-server-p1-"))
+    jobs.cluster.annotate_pod(jobs.namespace, pod, {"fake/fail": "1"})
+    wait_for(lambda: states(jobs)["mindie-server-p1"][0] == "failed", 15, "the job has failed")
+    told = succeeded(jobs.deploy())
+    assert not told["changed"] and jobs.mutating() == []
+    (warning,) = [text for text in told["warnings"] if "mindie-server-p1" in text]
+    assert "failed for good" in warning and "allow_restart" in warning
+    succeeded(jobs.deploy(allow_restart=True))
+    after = jobs.workloads()
+    assert {name for name in after if after[name] != before[name]} == {"mindie-server-p1"}
+    assert {state for state, _reason in states(jobs).values()} == {"running"}

@@ -34,12 +34,13 @@ OTHER_START = "the configuration that its pods started with"
 @dataclass(frozen=True)
 class Outdated:
     """A live workload whose pods were started with something else than what is wanted now. `paths` says what differs;
-    `wanted` is the object that takes its place (None: the Infer Operator makes it).
+    `wanted` is the object that takes its place (None: the Infer Operator makes it). `why` says it where no path differs.
     """
 
     live: Mapping[str, Any]
     paths: tuple[str, ...]
     wanted: Mapping[str, Any] | None = None
+    why: str = ""
 
     @property
     def name(self) -> str:

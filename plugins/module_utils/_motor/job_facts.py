@@ -115,7 +115,7 @@ def _verdict(
     if not now:
         return "starting", "Volcano has not looked at its PodGroup yet"
     if now == PENDING:
-        return "pending", "its PodGroup is Pending: not enough NPUs are free"
+        return "pending", "its PodGroup is Pending: not enough NPUs are free, or its queue is not open"
     why = held(job, pod_groups, rule)
     return ("held", why) if why else ("starting", "its pods are about to be created")
 

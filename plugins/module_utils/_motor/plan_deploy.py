@@ -9,12 +9,13 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from . import baseline, counts, deployments, generation, replace
+from . import baseline, counts, deployments, generation, replace, siblings
 from .choice import Choice
 from .converge import OTHER_START, WORKLOADS, Convergence, Outdated, converge, is_going, live_objects, marked
 from .errors import InputError, Refused
 from .guard import unfinished_verb
 from .job_facts import BACKEND as JOBS
+from .job_facts import failed_for_good
 from .manifests import Rendered
 from .plan import GONE, Plan, Step, Subject, Write, create, update
 from .plan_config import refuse_not_allowed, refuse_restart
@@ -26,6 +27,7 @@ from .user_config import UserConfig
 VERB = "deploy"
 _REFERRING = WORKLOADS | {"ClusterRoleBinding"}
 _WHY_NEW_SET = "new pods are to differ; the operator never changes the ones that run"
+_MADE_ANEW = "It never comes back by itself: set allow_restart: true to have it made anew, or remove it (order: unhealthy_first)."
 _WHY_RECORD = "record that the service is as its configuration says"
 
 
@@ -61,8 +63,12 @@ def plan_deploy(
     found = converge(snapshot, rendered, value) if rendered else Convergence()
     outdated = _outdated(snapshot, found, value)
     _refuse_old(snapshot, rendered, value)
-    if not restart:
+    failed = _failed_jobs(snapshot, outdated)
+    if restart:
+        outdated = (*outdated, *failed)
+    else:
         _refuse_objects(snapshot, _reasons(snapshot, data, (*found.outdated, *outdated)))
+        notices = (*notices, *(f"AscendJob {item.name}: {item.why}. {_MADE_ANEW}" for item in failed))
     steps = [
         *([Step("update motor-config", (_config_write(snapshot, data, early),))] if early else []),
         *_object_steps(snapshot, (*found.writes, *found.prune)),
@@ -146,6 +152,17 @@ def _outdated(snapshot: Snapshot, found: Convergence, value: str) -> tuple[Outda
     if snapshot.backend == "infer_service_set":
         return replace.outdated_children(snapshot, found.new_set or snapshot.infer_service_set, value)
     return found.outdated
+
+
+def _failed_jobs(snapshot: Snapshot, outdated: Sequence[Outdated]) -> tuple[Outdated, ...]:
+    """AscendJobs that the operator has given up. What is left of one keeps its NPUs, so it is made anew like one that is outdated."""
+    known = {item.name for item in outdated}
+    jobs = ((job, failed_for_good(job)) for job in snapshot.jobs if belongs(job) and not is_going(job))
+    return tuple(
+        Outdated(job, (), siblings.cleaned(job), f"it has failed for good ({why})")
+        for job, why in jobs
+        if why and job["metadata"]["name"] not in known
+    )
 
 
 def _with_live_indexes(snapshot: Snapshot, rendered: Rendered | None, todo: counts.CountChange, state: ServiceState) -> Rendered | None:

@@ -201,7 +201,7 @@ def _urgency(snapshot: Snapshot, item: Outdated) -> tuple[int, int]:
 
 
 def _why(item: Outdated) -> str:
-    return f"replaced, because {', '.join(item.paths)} differs"
+    return f"replaced, because {item.why or ', '.join(item.paths) + ' differs'}"
 
 
 def is_starting(snapshot: Snapshot, workload: Mapping[str, Any]) -> bool:

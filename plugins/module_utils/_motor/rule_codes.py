@@ -186,7 +186,10 @@ CODES: dict[str, Code] = {
         "Delete the PodGroup's job and create it again with the label mind-cluster/group-name.",
     ),
     "R606": Code(
-        ERROR, "fault-retry-times is no integer", "The operator drops the job: it is never looked at, and only the log says why.", _RECREATE
+        ERROR,
+        "fault-retry-times is no integer",
+        "The operator drops the job until something of it changes, and only the log says why.",
+        _RECREATE,
     ),
     "R611": Code(
         WARNING,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import job_facts, scaling_rule
+from . import pods as pod_facts
 from .capacity import Instance, Server, Shape
 from .findings import Finding
 from .job_facts import GROUP_LABEL, RULE_LABEL, TASK_LABEL
@@ -104,12 +105,13 @@ def _not_asked(snapshot: Snapshot, job: Object) -> str:
     over = job_facts.failed_for_good(job)
     if over:
         return f"the operator has given it up for good ({over}): delete it and create it again"
-    pods = sum(_labels(pod).get(JOB_LABEL) == name for pod in snapshot.pods)
-    if pods >= pod_count(job):
-        return f"it has all its {pods} pods and needs no more"
+    pods = [pod for pod in snapshot.pods if _labels(pod).get(JOB_LABEL) == name]
+    if len(pods) >= pod_count(job):
+        ill = next((trouble.reason for trouble in map(pod_facts.trouble, pods) if trouble), "")
+        return f"it has all its {len(pods)} pods and needs no more" + (f", but they do not run: {ill}" if ill else "")
     own = pod_group_of(snapshot.pod_groups, job)
     if job_facts.phase(own) == job_facts.PENDING:
-        return "its PodGroup is Pending, as not enough NPUs are free: the operator does not even ask the rule"
+        return "its PodGroup is Pending, as not enough NPUs are free (or its queue is not open): the operator does not even ask the rule"
     if own is None:
         return "the Ascend Operator has made no PodGroup for it yet, so that it does not even ask the rule"
     if not job_facts.phase(own):

@@ -116,6 +116,12 @@ def test_what_keeps_a_job_from_being_asked_about_in_the_order_of_the_operator() 
     assert why(HELD, pod_groups=(*INQUEUE, pod_group(job("x", task="another"), "Running", **{"mind-cluster/group-name": None})))[0]
 
 
+def test_pods_that_do_not_run_are_told_with_their_trouble() -> None:
+    ill = {**pod("p1", "n"), "status": {"phase": "Failed", "reason": "Evicted"}}
+    said = why(HELD, pod_groups=INQUEUE, pods=(ill,))[2]
+    assert said.startswith("it has all its 1 pods and needs no more, but they do not run: ") and "Evicted" in said
+
+
 def test_a_pod_group_is_found_by_its_owner_or_its_name() -> None:
     assert why(HELD, pod_groups=(pod_group(HELD, "Inqueue", owned=False),))[0]
     assert rule_report.pod_group_of((pod_group(OTHER, "Inqueue"),), HELD) is None
