@@ -27,7 +27,7 @@ options:
     type: path
   relaxed:
     description:
-      - Whether the JSON text may have comments (C(#), C(//) and C(/* */)), as the samples of MindCluster's documentation do.
+      - Whether the JSON text may have comments (C(#) and C(//), to the end of the line), as the samples of MindCluster's documentation do.
       - They are taken away before anything else.
       - A bracket at the end of a comment counts as code when the text is no JSON without it and is JSON with it, which a warning tells.
       - What is written to the cluster never has comments.

@@ -18,6 +18,7 @@ description:
     waits until it is complete and makes the record.
 extends_documentation_fragment:
   - ascend.mindie.auth
+  - ascend.mindie.jobs
   - ascend.mindie.attributes
   - ascend.mindie.attributes.actiongroup_motor
 attributes:
@@ -67,41 +68,7 @@ options:
       - With one that ends with C(super-pod), A3 servers are scheduled by super pods. Left out, it is as each template says.
     type: str
   job_templates:
-    description:
-      - Where the AscendJobs come from. Each is a path, or the documents themselves, with one AscendJob, and beside it Services and ConfigMaps.
-      - Image, command, volumes, probes and what else the job says stay as they are. Set are names, labels, the scheduling policy, replicas,
-        NPUs and the rank table C(rings-config-<job>), which the pods mount when the template mounts one.
-    type: dict
     required: true
-    suboptions:
-      prefill:
-        description: The job of a prefill instance.
-        type: raw
-      decode:
-        description: The job of a decode instance.
-        type: raw
-      controller:
-        description: The job of the controller.
-        type: raw
-      coordinator:
-        description: The job of the coordinator, with its Services.
-        type: raw
-  scaling_rule:
-    description: Name of the ConfigMap with the scaling rule. V(scaling-rule) where left out.
-    type: str
-  groups:
-    description: Group of each engine role in the scaling rule. V(group0) and V(group1) where left out.
-    type: dict
-    suboptions:
-      prefill:
-        description: Group of prefill instances.
-        type: str
-      decode:
-        description: Group of decode instances.
-        type: str
-  name_prefix:
-    description: What the names of the AscendJobs begin with. V(mindie-server), where left out, makes C(mindie-server-p0).
-    type: str
 
 seealso:
   - module: ascend.mindie.motor_service
