@@ -48,6 +48,7 @@ CLUSTER_KINDS = (
 HISTORY = "app.kubernetes.io/managed-by=ascend.mindie,app.kubernetes.io/component=history"
 OF_NAMESPACE = "app.kubernetes.io/instance"
 SETTLING_SECONDS = 15.0
+LONGEST_UNREST = 90.0
 
 Picture = Counter[str]
 OURS = "ControllerRevision of ours"
@@ -72,13 +73,19 @@ def history(client: KubeClient, namespace: str) -> list[Obj]:
     return found
 
 
-def settled(client: KubeClient, namespace: str) -> Picture:
-    """A picture that stays as it is for a second."""
+def settled(client: KubeClient, namespace: str, patience: float = LONGEST_UNREST) -> Picture:
+    """A picture that stays as it is for a second. Raises TimeoutError with what does not come to rest."""
+    deadline = time.monotonic() + patience
     seen: Picture = Counter()
-    while (now := take(client, namespace)) != seen or any(_PASSING.search(name) for name in now):
+    while True:
+        now = take(client, namespace)
+        restless = {name for name in now if _PASSING.search(name)} | set(now - seen) | set(seen - now)
+        if not restless:
+            return now
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{namespace} has not settled within {patience:g} s: {'; '.join(sorted(restless))}")
         seen = now
         time.sleep(1.0)
-    return now
 
 
 def wait_for(client: KubeClient, namespace: str, wanted: Picture) -> list[str]:
