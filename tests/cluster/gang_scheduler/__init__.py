@@ -8,9 +8,11 @@ Once a second it holds a session, as Volcano does:
 
 * enqueue: a PodGroup leaves ``Pending`` for ``Inqueue`` when the whole cluster's capacity, less what is allocated and what
   enqueued PodGroups have been promised, reaches its ``minResources``. Nodes that are not ready count, and so do PodGroups without pods:
-  a job that is held elsewhere keeps others out. ``--enqueue always`` lets all in.
+  a job that is held elsewhere keeps others out. Pods whose PodGroup is gone do not count: what waits for their NPUs is let in and gets
+  pods, which find no place. ``--enqueue always`` lets all in.
 * allocate: the pods of a PodGroup are bound when ``minMember`` of them have a place, else none. A node must have room, match the node
-  selector and the required node affinity, be schedulable and have no taint that the pod does not tolerate.
+  selector and the required node affinity, be schedulable and have no taint that the pod does not tolerate. A pod that waits says why in
+  ``PodScheduled``: ``Unschedulable`` when it lacks a place, ``Schedulable`` when it waits for others of its PodGroup that do.
 * close: the phase is that of the pods as the session found them: ``Running`` with ``minMember`` bound pods (one session after they were
   bound); ``Unknown`` when some run and the rest has no place; else ``Pending``, unless it is ``Inqueue``. Conditions are never taken back.
 

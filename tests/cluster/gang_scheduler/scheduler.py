@@ -115,7 +115,7 @@ class Scheduler(threading.Thread):
         self._told = {uid: text for uid, text in self._told.items() if uid in alive}
         for pod in pods:
             if key_of(pod) in held.complaints and not pod["spec"].get("nodeName"):
-                self._complain(pod, held.complaints[key_of(pod)])
+                self._complain(pod, *held.complaints[key_of(pod)])
 
     def _reschedule(self, held: Session) -> None:
         """Delete the pods of instances that a fault has hit. This session still sees them."""
@@ -150,12 +150,12 @@ class Scheduler(threading.Thread):
         body = {"metadata": {"uid": group.obj["metadata"]["uid"]}, "status": new}
         self._try(f"PodGroup {namespace}/{name} {new['phase']}", "PATCH", POD_GROUPS.path(namespace, name), body)
 
-    def _complain(self, pod: Obj, message: str) -> None:
-        """Say on the pod why it has no place, once per reason."""
+    def _complain(self, pod: Obj, reason: str, message: str) -> None:
+        """Say on the pod why it waits, each text once."""
         if self._told.get(pod["metadata"]["uid"]) == message:
             return
         self._told[pod["metadata"]["uid"]] = message
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message, "lastTransitionTime": _now()}
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message, "lastTransitionTime": _now()}
         old = (pod.get("status") or {}).get("conditions") or []
         conditions = [*(row for row in old if row["type"] != condition["type"]), condition]
         key: Key = key_of(pod)

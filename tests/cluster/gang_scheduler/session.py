@@ -17,6 +17,7 @@ GROUP_NAME = "scheduling.k8s.io/group-name"
 PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running", "Unknown", "Completed"
 WAITING = ("", PENDING)
 OVER = ("Succeeded", "Failed")
+SCHEDULABLE, UNSCHEDULABLE = "Schedulable", "Unschedulable"
 
 
 def group_of(pod: Obj) -> str:
@@ -79,13 +80,13 @@ class Group:
 
 
 class Session:
-    """What there is; `run` works it off. Its results: ``binds`` and ``groups``, and ``complaints`` of pods without a place."""
+    """What there is; `run` works it off. Its results: ``binds`` and ``groups``, and ``complaints``: reason and text why a pod waits."""
 
     def __init__(self, nodes: Iterable[Obj], pods: Iterable[Obj], groups: Iterable[Obj] = (), *, enqueue_always: bool = False) -> None:
         self.nodes = {node["metadata"]["name"]: node for node in sorted(nodes, key=_natural)}
         self.enqueue_always = enqueue_always
         self.binds: list[tuple[Obj, str]] = []
-        self.complaints: dict[Key, str] = {}
+        self.complaints: dict[Key, tuple[str, str]] = {}
         every = list(pods)
         self.ours = [pod for pod in every if is_ours(pod)]
         self.free = {name: resources.amounts((node.get("status") or {}).get("allocatable")) for name, node in self.nodes.items()}
@@ -97,6 +98,7 @@ class Session:
         for pod in self.ours:
             members.setdefault((pod["metadata"]["namespace"], group_of(pod)), []).append(pod)
         self.groups = [Group(obj, members.get(key_of(obj), []), phase_of(obj)) for obj in sorted(groups, key=_age)]
+        self._keys = {key_of(group.obj) for group in self.groups}
 
     def run(self) -> None:
         """A whole session."""
@@ -108,9 +110,13 @@ class Session:
             group.phase = _phase(group)
 
     def enqueue(self) -> None:
-        """Let PodGroups in, the oldest first, as far as the capacity of the whole cluster reaches."""
+        """Let PodGroups in, the oldest first, as far as the capacity of the whole cluster reaches.
+
+        Pods that outlive their PodGroup are forgotten here, although their nodes are not free.
+        """
         capacity = resources.total(resources.amounts((node.get("status") or {}).get("allocatable")) for node in self.nodes.values())
-        taken = resources.total(resources.of_template(pod["spec"]) for pod in self.ours if is_placed(pod))
+        counted = [pod for pod in self.ours if is_placed(pod) and self._has_group(pod)]
+        taken = resources.total(resources.of_template(pod["spec"]) for pod in counted)
         promised = [taken, *(_promised(group) for group in self.groups if group.phase not in WAITING)]
         left = resources.minus(capacity, resources.total(promised))
         for group in self.groups:
@@ -123,6 +129,10 @@ class Session:
             else:
                 group.phase = INQUEUE
                 left = resources.minus(left, group.needs)
+
+    def _has_group(self, pod: Obj) -> bool:
+        """Whether its PodGroup exists; where it names none, Volcano would have made one."""
+        return not group_of(pod) or (pod["metadata"]["namespace"], group_of(pod)) in self._keys
 
     def place_singles(self) -> None:
         """Bind pods that have no PodGroup."""
@@ -140,6 +150,10 @@ class Session:
                     self._place(pod)
         group.ready = have + len(self.binds) - start >= group.minimum
         if not group.ready:
+            for pod, node in self.binds[start:]:
+                namespace, name = key_of(pod)
+                told = f"Pod {namespace}/{name} can possibly be assigned to {node}, once minAvailable is satisfied"
+                self.complaints[namespace, name] = SCHEDULABLE, told
             self.free = before
             del self.binds[start:]
             count = sum(map(waits, group.pods))
@@ -153,7 +167,7 @@ class Session:
             self.free[node] = resources.minus(self.free[node], resources.of_pod(pod))
             self.binds.append((pod, node))
         else:
-            self.complaints[key_of(pod)] = complaint
+            self.complaints[key_of(pod)] = UNSCHEDULABLE, complaint
 
 
 def _promised(group: Group) -> Amounts:
