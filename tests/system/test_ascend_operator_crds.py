@@ -21,7 +21,8 @@ from tests.support.ascend_jobs import Fleet, Task
 
 SHARED = Path(os.environ.get("MINDIE_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "upstream"
 ASCEND_JOBS = SHARED / "crds" / "2026-08" / "ascendjobs.mindxdl.gitee.com.yaml"
-VOLCANO = [SHARED / "crds" / "volcano-v1.12.0" / f"{kind}.scheduling.volcano.sh.yaml" for kind in ("podgroups", "queues")]
+KINDS = ("podgroups.scheduling", "queues.scheduling", "jobs.batch")  # the Ascend Operator watches Volcano's own jobs, too
+VOLCANO = [SHARED / "crds" / "volcano-v1.12.0" / f"{kind}.volcano.sh.yaml" for kind in KINDS]
 SAMPLES = ("server", "controller", "coordinator")
 
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="needs the recorded data of ../shared (MINDIE_SHARED)")

@@ -48,7 +48,9 @@ def grant(client: KubeClient, task: Task, name: str, times: int) -> None:
     client.create(CONFIG_MAPS, {"metadata": BUDGETS, "data": {"remain-retry-times": json.dumps(budget)}})
 
 
-def test_e_one_failed_pod_ends_the_job_and_the_other_one_keeps_its_npus(task: Task, fleet: Fleet, ascend_cluster: Cluster) -> None:
+def test_e_one_failed_pod_ends_the_job_and_the_next_job_is_let_in_but_the_other_pod_keeps_its_npus(
+    task: Task, fleet: Fleet, ascend_cluster: Cluster
+) -> None:
     running_pair(task, fleet)
     before = uids(task.pods("p0").values())
     fail(ascend_cluster, task, "p0-worker-0")
@@ -60,8 +62,9 @@ def test_e_one_failed_pod_ends_the_job_and_the_other_one_keeps_its_npus(task: Ta
     assert ("Running", "False", "JobRunning") in task.conditions("p0")
 
     task.job("p1", pods=2)
-    task.wait_reason("p1", "PodGroupPending")
-    task.stays(lambda: task.phase("p1") == "Pending", 1.0)
+    task.wait_phase("Inqueue", "p1")
+    wait_for(lambda: len(task.pods("p1")) == 2, 20, "the pods of the next job")
+    task.stays(lambda: task.phase("p1") == "Inqueue" and not any(pod["spec"].get("nodeName") for pod in task.pods("p1").values()), 1.0)
     task.delete("p0")
     task.wait_running("p1")
 
@@ -106,10 +109,26 @@ def test_e_a_limit_ends_the_job_at_the_loss_that_exceeds_it(task: Task, fleet: F
     assert rows[-1]["message"] == "Job p0 has failed because it has reached the specified backoff limit"
 
 
-def test_e_a_retry_label_that_is_no_number_leaves_the_job_unseen(task: Task, fleet: Fleet) -> None:
+@pytest.mark.parametrize("label", ["many", "1.5", "1_0"])
+def test_e_a_retry_label_that_is_no_integer_leaves_the_job_unseen_until_something_of_it_changes(
+    task: Task, fleet: Fleet, label: str
+) -> None:
     task.rule({"g0": 1})
-    task.job("p0", npus=0, labels={"fault-retry-times": "many"})
+    task.job("p0", npus=0, labels={"fault-retry-times": label})
     task.stays(lambda: task.phase("p0") == "none" and not task.get("p0").get("status"), 1.0)
+    task.nudge("p0")
+    task.wait_running("p0")
+
+
+@pytest.mark.parametrize(
+    "settings", [{"labels": {"fault-retry-times": ""}}, {"policy": {"backoffLimit": 2}}], ids=["empty", "backoffLimit"]
+)
+def test_e_an_empty_retry_label_is_none_and_beside_a_backoff_limit_it_is_not_read(
+    task: Task, fleet: Fleet, settings: dict[str, Any]
+) -> None:
+    task.rule({"g0": 1})
+    task.job("p0", npus=0, **{"labels": {"fault-retry-times": "many"}, **settings})
+    task.wait_running("p0")
 
 
 def test_e_deleted_and_created_again_at_once_it_is_a_new_job(task: Task, fleet: Fleet, ascend_cluster: Cluster) -> None:

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import pods
 from tests.cluster import Cluster
 from tests.cluster.ascend_operator import objects
 from tests.cluster.cluster import GANG_SCHEDULER
+from tests.cluster.gang_scheduler import resources
 from tests.cluster.gang_scheduler.resources import NPU, quantity
 from tests.cluster.kube_client import PODS, KubeClient, Obj, wait_for
 from tests.support.ascend_jobs import Fleet, Task, phases, uids
@@ -112,6 +114,28 @@ def test_pods_of_an_instance_are_bound_together_or_not_at_all(task: Task, fleet:
     assert {pod["spec"]["nodeName"] for pod in task.pods("p0").values()} == set(fleet.names)
 
 
+def test_of_pods_that_wait_together_only_the_one_that_lacks_a_place_is_named(task: Task, fleet: Fleet, generous: None) -> None:
+    fleet.add(1)
+    task.rule({"g0": 1})
+    task.job("p0", pods=2)
+
+    def told() -> dict[str, Obj]:
+        rows = [(pod, row) for pod in task.pods("p0").values() for row in (pod.get("status") or {}).get("conditions") or ()]
+        return {row["reason"]: {**row, "pod": pod} for pod, row in rows if row["type"] == "PodScheduled" and row["status"] == "False"}
+
+    wait_for(lambda: set(told()) == {"Schedulable", "Unschedulable"}, 20, "both pods told")
+    fits, lacks = told()["Schedulable"], told()["Unschedulable"]
+    pod = f"{task.namespace}/{fits['pod']['metadata']['name']}"
+    assert fits["message"] == f"Pod {pod} can possibly be assigned to {fleet.names[0]}, once minAvailable is satisfied"
+    assert lacks["message"].startswith("0/") and f"Insufficient {NPU}" in lacks["message"]
+    assert pods.trouble(fits["pod"]) is None, "the product does not blame the pod that only waits"
+    found = pods.trouble(lacks["pod"])
+    assert found and found.lasting == pods.UNSCHEDULABLE and lacks["pod"]["metadata"]["name"] in found.reason
+    fleet.add(1)
+    task.wait_running("p0")
+    assert not told()
+
+
 def test_room_on_a_cordoned_node_counts_for_entry_and_not_for_pods(task: Task, fleet: Fleet) -> None:
     fleet.add(1)
     path = f"/api/v1/nodes/{fleet.names[0]}"
@@ -139,8 +163,8 @@ def test_pods_without_a_pod_group_are_placed_one_by_one(task: Task, fleet: Fleet
     fleet.add(1)
 
     def create(name: str, npus: int) -> None:
-        resources = {"requests": {NPU: npus}, "limits": {NPU: npus}}
-        spec = {"schedulerName": "volcano", "containers": [{"name": "main", "image": "registry.example/main:1", "resources": resources}]}
+        wanted = {"requests": {NPU: npus}, "limits": {NPU: npus}}
+        spec = {"schedulerName": "volcano", "containers": [{"name": "main", "image": "registry.example/main:1", "resources": wanted}]}
         ascend_client.create(PODS, {"metadata": {"name": name, "namespace": task.namespace}, "spec": spec})
 
     def placed() -> dict[str, str]:
@@ -213,3 +237,25 @@ def test_decode_takes_the_place_of_a_prefill_instance_when_its_server_dies_and_p
 )
 def test_quantities_mean_what_kubernetes_means(text: str, number: float) -> None:
     assert quantity(text) == number
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (["64Gi", "64Gi"], "128Gi"),
+        (["64Gi", "512Mi"], "66048Mi"),
+        (["64", "1Gi"], "1073741888"),
+        (["512Gi", "512Gi"], "1Ti"),
+        (["500m", "500m"], "1"),
+        (["16", "500m"], "16500m"),
+        (["1500", "500"], "2k"),
+        (["0", "1Ki"], "1Ki"),
+        (["0.5Ki"], "512"),
+        (["0"], "0"),
+    ],
+    ids=str,
+)
+def test_sums_are_written_as_kubernetes_writes_them(given: list[str], text: str) -> None:
+    spec = {"containers": [{"resources": {"requests": {"memory": row}}} for row in given]}
+    total = resources.of_template(spec)["memory"]
+    assert resources.canonical(total, binary="memory" in resources.in_powers_of_two([spec])) == text

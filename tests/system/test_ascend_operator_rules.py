@@ -20,7 +20,7 @@ from tests.cluster.ascend_operator import objects
 from tests.cluster.ascend_operator.operator import PANIC
 from tests.cluster.ascend_operator.retries import Queue
 from tests.cluster.cluster import ASCEND_OPERATOR
-from tests.cluster.kube_client import CONFIG_MAPS, EVENTS, PODS, SERVICES, wait_for
+from tests.cluster.kube_client import CONFIG_MAPS, PODS, SERVICES, wait_for
 from tests.support.ascend_jobs import RULE, Fleet, Task, uids
 
 TIER = '{"group_list": [{"group_name": "g0", "group_num": "1", "server_num_per_group": "1"}]}'
@@ -134,7 +134,7 @@ def test_c_a_broken_rule_looks_like_a_job_that_is_rightly_held(task: Task, fleet
         assert [row["type"] for row in rows] == ["Created"]
         shown.add(rows[0]["message"].replace(f"{task.namespace}/{name}", "<job>"))
     assert shown == {"job <job> can't create pod, try later"}
-    assert not task.all(PODS) and not task.all(EVENTS)
+    assert not task.all(PODS) and not any(task.events(name) for name in names), "Volcano may warn on PodGroups, nobody on the job"
 
 
 def test_c_what_only_looks_wrong_is_accepted(task: Task, fleet: Fleet) -> None:
@@ -149,8 +149,10 @@ def test_c_a_missing_scaling_label_is_terminal(task: Task, fleet: Fleet, label: 
     task.rule({"g0": 1})
     task.job("p0", npus=0, labels={label: None})
     task.wait_reason("p0", "JobValidFailed", "Failed")
-    (row,) = task.get("p0")["status"]["conditions"]
-    assert row["message"].startswith("InvalidScalingConfig: job p0 has no ") and label in row["message"]
+    created, failed = task.get("p0")["status"]["conditions"]
+    assert (created["type"], created["status"], created["reason"]) == ("Created", "True", "JobCreated")
+    assert created["message"] == "Job p0 is create."
+    assert failed["message"].startswith("InvalidScalingConfig: job p0 has no ") and label in failed["message"]
     assert ("Warning", "InvalidScalingConfig") in task.events("p0")
     task.client.patch(objects.ASCEND_JOBS, task.namespace, "p0", {"metadata": {"labels": {label: "g0"}}})
     task.stays(lambda: task.phase("p0") == "none" and not task.pods("p0"), 1.0)
@@ -180,8 +182,16 @@ def test_c_an_invalid_job_is_terminal_and_says_why(task: Task, fleet: Fleet, rea
         del section[last]
     task.client.create(objects.ASCEND_JOBS, body)
     task.wait_reason("p0", "JobValidFailed", "Failed")
-    assert task.get("p0")["status"]["conditions"][0]["message"].startswith(f"{reason}: ")
+    assert task.conditions("p0") == [("Created", "True", "JobCreated"), ("Failed", "True", "JobValidFailed")]
+    assert task.get("p0")["status"]["conditions"][-1]["message"].startswith(f"{reason}: ")
     assert ("Warning", reason) in task.events("p0") and task.phase("p0") == "none"
+
+
+def test_c_a_job_without_a_framework_is_told_which_there_are(task: Task, fleet: Fleet) -> None:
+    task.job("p0", npus=0, labels={objects.FRAMEWORK: None})
+    task.wait_reason("p0", "JobValidFailed", "Failed")
+    told = "framework label is not set, please set label framework as one of <pytorch,mindspore,tensorflow>"
+    assert task.get("p0")["status"]["conditions"][-1]["message"] == f"InvalidFramework: {told}"
 
 
 def test_c_without_the_label_of_a_rule_a_job_is_not_gated(task: Task, fleet: Fleet) -> None:

@@ -8,6 +8,7 @@
 What it reproduces, traps included:
 
 * an invalid AscendJob is ``Failed/JobValidFailed`` for good, whatever is corrected later;
+* one whose ``fault-retry-times`` is no integer is ignored until something of it changes, then it is like any other;
 * while the PodGroup is not enqueued there are no pods: condition ``Created`` with ``PodGroupNotInitialized`` or ``PodGroupPending``;
 * the scaling rule is asked when pods are missing. A broken rule and a rule that holds the job look the same: ``Created/PodCreateFailed`` and
   no event. The next attempt comes after 5 ms, doubling up to 20 s, and at once when the job, its PodGroup, its pods or its Service change, but

@@ -59,12 +59,19 @@ class Jobs:
         policy = ((job["spec"].get("runPolicy") or {}).get("schedulingPolicy") or {}).get("queue") or ""
         problem = validation.invalid(job, {policy} if self._view.queue_exists(policy) else set())
         if problem and not conditions.is_over(job):
-            self._view.tell(job, "Warning", *problem)
-            self._finish(job, "JobValidFailed", ": ".join(problem))
+            self._refuse(job, *problem)
         elif conditions.is_over(job):
             self._clean_up(job)
         elif problem is None and not self._exhausted(job):
             self._run(job)
+
+    def _refuse(self, job: Obj, reason: str, message: str) -> None:
+        """End a job; one that nothing was said of yet shows that it was created, which other jobs are never seen with."""
+        self._view.tell(job, "Warning", reason, message)
+        if not conditions.rows(job):
+            created = conditions.with_condition([], conditions.CREATED, "JobCreated", f"Job {job['metadata']['name']} is create.", now())
+            job = {**job, "status": {**(job.get("status") or {}), "conditions": created}}
+        self._finish(job, "JobValidFailed", f"{reason}: {message}")
 
     def _exhausted(self, job: Obj) -> bool:
         limit = objects.restart_limit(job)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from typing import Any
+
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_reader import integer
 
 from ..gang_scheduler import resources
 from ..gang_scheduler.scheduler import POD_GROUPS, QUEUES
@@ -84,11 +85,22 @@ def service_name(job: Obj) -> str:
 
 
 def restart_limit(job: Obj) -> int:
-    """How many generations of pods may be lost; -1 for any number. Raises ValueError for a label that is no number."""
-    limit = ((job.get("spec") or {}).get("runPolicy") or {}).get("backoffLimit")
+    """How many generations of pods may be lost; -1 for any number, which a label that is no integer stands for."""
+    limit = _backoff_limit(job)
     if limit is None:
-        limit = int(labels_of(job).get(RETRIES, "-1"))
-    return int(limit) if limit > 0 else -1
+        limit = integer(labels_of(job).get(RETRIES, ""))
+    return limit if limit and limit > 0 else -1
+
+
+def is_dropped(job: Obj) -> bool:
+    """Whether the event of the job's creation is lost on a label that is no integer; an empty one is none."""
+    label = labels_of(job).get(RETRIES)
+    return bool(label) and _backoff_limit(job) is None and integer(str(label)) is None
+
+
+def _backoff_limit(job: Obj) -> int | None:
+    found: int | None = ((job.get("spec") or {}).get("runPolicy") or {}).get("backoffLimit")
+    return found
 
 
 def _scheduling(job: Obj) -> Obj:
@@ -115,8 +127,10 @@ def pod_group(job: Obj) -> Obj:
     group.update(apiVersion=POD_GROUPS.api_version, kind=POD_GROUPS.kind)
     for field in ("labels", "annotations"):
         group["metadata"][field] = dict(job["metadata"].get(field) or {})
-    asked = [resources.of_template(spec["template"]["spec"]) for spec in specs.values() for dummy in range(count_of(spec))]
-    computed = {name: _text(name, value) for name, value in resources.total(asked).items()}
+    templates = [spec["template"]["spec"] for spec in specs.values() for dummy in range(count_of(spec))]
+    binary = resources.in_powers_of_two(templates)
+    asked = resources.total(map(resources.of_template, templates))
+    computed = {name: resources.canonical(value, binary=name in binary) for name, value in asked.items()}
     group["spec"] = {
         "minMember": policy.get("minAvailable") or len(replicas(job)),
         "minTaskMember": {kind.lower(): count_of(spec) for kind, spec in specs.items()},
@@ -126,10 +140,6 @@ def pod_group(job: Obj) -> Obj:
     if policy.get("priorityClass"):
         group["spec"]["priorityClassName"] = policy["priorityClass"]
     return group
-
-
-def _text(name: str, value: Any) -> str:
-    return str(int(value)) if value == int(value) else f"{int(value * 1000)}m"
 
 
 def service(job: Obj) -> Obj:

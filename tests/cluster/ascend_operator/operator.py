@@ -71,12 +71,9 @@ class Operator(threading.Thread):
     def _job_changed(self, before: Obj | None, after: Obj | None) -> None:
         if after is None:
             return
-        if before is None:
-            try:
-                objects.restart_limit(after)
-            except ValueError as error:
-                LOG.error("AscendJob %s/%s is ignored: %s", *key_of(after), error)
-                return
+        if before is None and objects.is_dropped(after):
+            LOG.error("AscendJob %s/%s is ignored until it changes: its %s is no integer", *key_of(after), objects.RETRIES)
+            return
         self._queue.add(key_of(after))
 
     def _pod_changed(self, before: Obj | None, after: Obj | None) -> None:

@@ -1,7 +1,11 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rank table of an instance: the ConfigMap ``rings-config-<job>``, which the user creates before the job."""
+"""The rank table of an instance: the ConfigMap ``rings-config-<job>``, which the user creates before the job.
+
+The real one is ``completed`` only once all pods carry the annotation ``ascend.kubectl.kubernetes.io/ascend-910-configuration`` and names the
+NPUs that are in it. Ascend's device plugin writes that; there is none here, so pods that have an address are enough.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +59,7 @@ class RankTables:
             }
             rows = [{**device, "rank_id": str(rank + number)} for number, device in enumerate(devices)]
             rank += len(rows)
-            servers.append({**server, "hardware_type": "", "device": rows})
+            servers.append({**server, "device": rows})  # without hardware_type, which is left out where it is empty
         return {"status": "completed", "version": "1.0", "server_count": str(len(servers)), "server_list": servers}
 
     def _devices(self, pod: Obj) -> list[dict[str, Any]]:

@@ -48,11 +48,10 @@ def _queue(job: Obj, queues: set[str]) -> tuple[str, str] | None:
 
 def _types(job: Obj) -> tuple[str, str] | None:
     framework = objects.labels_of(job).get(objects.FRAMEWORK)
+    if not framework:
+        return "InvalidFramework", f"framework label is not set, please set label {objects.FRAMEWORK} as one of <{','.join(LEADERS)}>"
     if framework not in LEADERS:
-        return (
-            "InvalidFramework",
-            f"framework {framework or ''} is not supported, label {objects.FRAMEWORK} must be one of {', '.join(LEADERS)}",
-        )
+        return "InvalidFramework", f"framework {framework} is not supported, it must be one of <{','.join(LEADERS)}>"
     for kind in job["spec"]["replicaSpecs"]:
         if kind not in (LEADERS[framework], "Worker"):
             return "InvalidReplicaType", f"replica type {kind} does not go with framework {framework}"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
@@ -31,6 +32,29 @@ def quantity(text: str) -> Fraction:
         if text.endswith(suffix):
             return Fraction(text.removesuffix(suffix)) * factor
     return Fraction(text)
+
+
+def canonical(value: Fraction, *, binary: bool) -> str:
+    """How Kubernetes writes a number: with the largest suffix that leaves a whole one. ``binary``: in powers of 1024, where it can."""
+    if binary and value >= 1024 and value.denominator == 1:
+        return _suffixed(int(value), 1024, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
+    return _suffixed(math.ceil(value * 10**9), 1000, ("n", "u", "m", "", "k", "M", "G", "T", "P", "E"))
+
+
+def _suffixed(number: int, base: int, suffixes: tuple[str, ...]) -> str:
+    rank = 0
+    while number and number % base == 0 and rank < len(suffixes) - 1:
+        number, rank = number // base, rank + 1
+    return f"{number}{suffixes[rank]}" if number else "0"
+
+
+def in_powers_of_two(specs: Iterable[Obj]) -> set[str]:
+    """The resources of which a sum over pods is written with suffixes like ``Gi``: the first container that asks for some does so."""
+    first: dict[str, str] = {}
+    for name, value in (row for spec in specs for container in spec.get("containers") or () for row in _given(container).items()):
+        if quantity(str(value)):
+            first.setdefault(name, str(value))
+    return {name for name, text in first.items() if text.endswith("i")}
 
 
 def amounts(given: Mapping[str, Any] | None) -> Amounts:
@@ -73,5 +97,9 @@ def of_pod(pod: Obj) -> Amounts:
 
 
 def _container(container: Obj) -> Amounts:
+    return amounts(_given(container))
+
+
+def _given(container: Obj) -> Obj:
     given = container.get("resources") or {}
-    return amounts({**(given.get("limits") or {}), **(given.get("requests") or {})})
+    return {**(given.get("limits") or {}), **(given.get("requests") or {})}
