@@ -66,7 +66,7 @@ def show(rows: dict[tuple[str, str], Row], third: int, seconds: float) -> None:
     part = (
         "all points"
         if third == ALL
-        else f"all points of deploy and scale (AscendJobs: as documented), third {third} of 0, 1, 2 of the rest ({THIRD})"
+        else f"all points of deploy and scale (AscendJobs: of scaling as documented), third {third} of 0, 1, 2 of the rest ({THIRD})"
     )
     table = Table(title=f"Ended at every request: {part}; {seconds:.0f} s, {os.cpu_count()} cores", title_justify="left")
     for column in ("ended", "backend"):

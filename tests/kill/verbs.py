@@ -98,7 +98,7 @@ VERBS = (
     Verb("replace", "image", Wish(), Wish(image="registry.example/mindie-motor:other"), _replace, keeps=False, toggles=True),
     Verb("roll back", "past", Wish(prefill=4, level="DEBUG"), Wish(), _roll_back, past=True),
     Verb("adopt", "config", replace(FEW, strange=True), FEW, _adopt, backends=MOTOR_BACKENDS),
-    Verb("deploy", "life", NONE, Wish(), _deploy, always=BACKENDS),
+    Verb("deploy", "life", NONE, Wish(), _deploy, always=MOTOR_BACKENDS),
     Verb("remove", "life", Wish(), NONE, _remove),
     # The example of MindCluster's documentation.
     Verb("documented scale out", "documented", Wish(), Wish(prefill=3), _scale, always=(JOB_BACKEND,), backends=(JOB_BACKEND,)),
