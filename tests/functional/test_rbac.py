@@ -102,10 +102,11 @@ class Stage:
         """Give a user one more right."""
         kind, scope = (CLUSTER_ROLE, "") if right.cluster else (ROLE, f"/namespaces/{driver.namespace}")
         body = {"metadata": {"name": name}, "rules": [one.rule for one in [*held, right] if one.cluster is right.cluster]}
-        status, answer = self.cluster.request("PUT", f"/apis/{RBAC}{scope}/{kind.lower()}s/{name}", body)
-        if status == 404:  # it was the only right of this kind
+        path = f"/apis/{RBAC}{scope}/{kind.lower()}s/{name}"
+        if self.cluster.request("GET", path)[0] == 404:  # it was the only right of this kind, so that nothing is bound yet
             self.cluster.user_kubeconfig(name, body["rules"], None if right.cluster else driver.namespace)
         else:
+            status, answer = self.cluster.request("PUT", path, body)
             assert status == 200, answer
         self._await(driver, name, [right])
 
