@@ -12,8 +12,8 @@ from ._motor import job_settings
 from ._motor.errors import InputError, Refused
 from ._motor.job_facts import BACKEND
 from ._motor.job_settings import JobSettings
-from ._motor.manifests import Rendered
 from ._motor.manifests.ascend_jobs import ROLES, Template, render_jobs, template
+from ._motor.rendered import Rendered
 from ._motor.state import Snapshot
 from ._motor.user_config import UserConfig
 

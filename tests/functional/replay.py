@@ -15,8 +15,8 @@ from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import json_reader
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import MotorError
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.kinds import KINDS
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import render
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.identity import service_id_of
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.render import render
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import INSTANCE
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan, Write
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_config import plan_update

@@ -152,7 +152,10 @@ def test_each_live_job_is_told_whether_it_may_create_pods_and_why_not(rules: Rul
     assert answers(result) == {
         "p0": (False, "it has all its 1 pods and needs no more"),
         "p1": (False, "tier 1 has its 1 instances of group0 and waits for group1 (0 of 1)"),
-        "d0": (False, "its PodGroup is Pending, as not enough NPUs are free (or its queue is not open): the operator does not even ask the rule"),
+        "d0": (
+            False,
+            "its PodGroup is Pending, as not enough NPUs are free (or its queue is not open): the operator does not even ask the rule",
+        ),
     }
     what_if = rules.info(rule=mapping(2, 0))
     assert answers(what_if)["p1"] == (True, "tier 0 asks for 2 instances of group0, 1 run")

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import faults, json_reader
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.choice import Choice
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_settings import DEFAULTS
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import Rendered
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.ascend_jobs import ROLES as JOB_ROLES
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.ascend_jobs import Template, render_jobs, template
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import metadata_labels
@@ -31,6 +30,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_remove i
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_scale import plan_scale
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rank_tables import rank_table
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import with_applied
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.rendered import Rendered
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_resize import for_counts
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.scaling_rule import write
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot

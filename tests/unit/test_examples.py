@@ -18,9 +18,10 @@ import yaml
 from ansible_collections.ascend.mindie.plugins.module_utils import _inputs
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_settings import DEFAULTS
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import Rendered, render
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.ascend_jobs import render_jobs, template
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.render import render
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.release import SHAPE_2026_05, SHAPE_2026_07, understand
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.rendered import Rendered
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.user_config import UserConfig, parse, warnings
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -14,12 +14,10 @@ from .errors import Refused
 from .job_settings import ENGINE_ROLES
 from .ownership import metadata_labels
 from .plan import Step, Write, create, delete, update
-from .plan_rule import undated
 from .rank_tables import RANK_TABLE_PREFIX, rank_table, rank_table_name
-from .rule_lint import lint_data
-from .rule_reader import DATA_KEY
+from .rule_reader import DATA_KEY, RuleError, read_data
 from .rule_resize import Tiers, resized
-from .scaling_rule import write
+from .scaling_rule import undated, write
 from .state import Snapshot
 from .workloads import ASCEND_JOB, pod_count
 
@@ -96,19 +94,19 @@ def servers_of(snapshot: Snapshot, templates: Mapping[tuple[str, int], Mapping[s
 
 
 def _live_tiers(snapshot: Snapshot) -> Tiers:
+    """The tiers of the live rule. What else is doubtful in it (a group that a tier omits, no tiers) the fitting rule mends."""
     if snapshot.rule is None:
         return ()
     where = f"ConfigMap {snapshot.namespace}/{snapshot.settings.scaling_rule}"
-    found = lint_data(snapshot.rule.get("data") or {}, source=where)
-    errors = [finding for finding in found.findings if finding.severity == "error"]
-    if found.reading is None or errors:
+    try:
+        return read_data(snapshot.rule.get("data") or {}, source=where).tiers
+    except RuleError as error:
         raise Refused(
-            f"The scaling rule of {snapshot.namespace} is broken: {errors[0].message}. {errors[0].effect} "
-            f"Write it anew (motor_scaling_rule), then run this task again.",
+            f"The scaling rule of {snapshot.namespace} is broken, so that the Ascend Operator holds every job: {error.message}. "
+            "Write it anew (motor_scaling_rule), then run this task again.",
             reason="RuleBroken",
             paths=(where,),
-        )
-    return found.reading.tiers
+        ) from error
 
 
 def _rule_write(snapshot: Snapshot, tiers: Tiers, why: str) -> Write:

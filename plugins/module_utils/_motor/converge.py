@@ -13,11 +13,11 @@ from typing import Any
 from . import generation, owners
 from .compare import differences, merged
 from .instances import ENGINE_ROLES
-from .manifests import Rendered
 from .manifests.identity import keep_identity
 from .ownership import is_ours
 from .plan import Write, create, delete, update
 from .rank_tables import RANK_TABLE_PREFIX
+from .rendered import Rendered
 from .siblings import is_engine
 from .state import Snapshot, is_deleted, service_state
 from .workloads import ASCEND_JOB

@@ -16,11 +16,11 @@ from .errors import InputError, Refused
 from .guard import unfinished_verb
 from .job_facts import BACKEND as JOBS
 from .job_facts import failed_for_good
-from .manifests import Rendered
 from .plan import GONE, Plan, Step, Subject, Write, create, update
 from .plan_config import refuse_not_allowed, refuse_restart
 from .plan_remove import belongs
 from .record import USER_CONFIG_KEY, applied_of, with_data
+from .rendered import Rendered
 from .state import ServiceState, Snapshot, service_state
 from .user_config import UserConfig
 

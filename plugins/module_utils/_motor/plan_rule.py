@@ -19,8 +19,8 @@ from .job_facts import RULE_LABEL
 from .ownership import metadata_labels
 from .plan import Plan, Step, Write
 from .rule_codes import OF_JOBS
-from .rule_live import CHANGED
 from .rule_reader import DATA_KEY, NAME, Reading, RuleError, read_data
+from .scaling_rule import CHANGED
 from .state import Snapshot, is_deleted
 
 COMPONENT = "scaling-rule"
@@ -123,13 +123,6 @@ def shown_text(config_map: Mapping[str, Any] | None) -> str:
         return ""
     reading = live_reading(config_map)
     return str((config_map.get("data") or {}).get(DATA_KEY, "")) if isinstance(reading, RuleError) else strict_text(reading)
-
-
-def undated(config_map: Mapping[str, Any]) -> dict[str, Any]:
-    """A rule ConfigMap for a write that does not know the time: without the annotation, the server's own fields tell when it was."""
-    metadata = dict(config_map["metadata"])
-    metadata["annotations"] = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != CHANGED}
-    return {**config_map, "metadata": metadata}
 
 
 def _write(snapshot: Snapshot, wanted: WantedRule, at: str) -> Write:

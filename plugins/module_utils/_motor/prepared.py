@@ -12,9 +12,9 @@ from typing import Any
 from .findings import Finding, by_severity
 from .job_facts import BACKEND
 from .job_settings import JobSettings
-from .manifests import Rendered
 from .plan_deploy import plan_deploy
 from .rank_tables import RANK_TABLE_PREFIX, rank_table_name
+from .rendered import Rendered
 from .rule_lint import lint_data
 from .rule_live import LiveTask, lint_live
 from .rule_reader import DATA_KEY

@@ -24,11 +24,10 @@ from .rule_codes import finding
 from .rule_jobs import LiveTask, Object, Task, nearest
 from .rule_lint import may_count
 from .rule_reader import NAME, Reading, Sizes
+from .scaling_rule import CHANGED
 
 __all__ = ["LiveTask", "lint_live"]
 
-# When the rule was changed last, where nothing else says so.
-CHANGED = "ascend.mindie/changed"
 _PREFILL, _DECODE = "prefill", "decode"
 # More are not laid out in every order.
 _MOST_GROUPS = 4

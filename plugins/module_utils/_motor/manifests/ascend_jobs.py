@@ -22,10 +22,10 @@ from ..job_settings import ANNOTATION, ENGINE_ROLES, JobSettings
 from ..ownership import CONFIG_MAP, CONTROL_ROLES, ENGINE_JOB_APP, JOB_APP, metadata_labels
 from ..rank_tables import RANK_TABLE_PREFIX, RING, set_name
 from ..record import USER_CONFIG_KEY
+from ..rendered import Rendered
 from ..rule_reader import integer
 from ..user_config import UserConfig
 from ..workloads import ASCEND_JOB, pod_templates, replica_specs
-from . import Rendered
 
 ROLES = (*ENGINE_ROLES, *CONTROL_ROLES)
 API_VERSION = "mindxdl.gitee.com/v1"

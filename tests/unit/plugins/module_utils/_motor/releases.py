@@ -13,8 +13,9 @@ from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils import _inputs
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import json_reader
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import Rendered, render
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.render import render
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.release import SHAPE_2026_05, SHAPE_2026_07, Release, understand
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.rendered import Rendered
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.user_config import UserConfig, parse
 
 EXAMPLES = Path(__file__).parents[5] / "examples"

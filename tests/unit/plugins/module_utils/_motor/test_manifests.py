@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import render
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.draft import Draft
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.ports import FIRST_NODE_PORT, LAST_NODE_PORT, choose_node_ports
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.render import render
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.release import SHAPE_2026_05, SHAPE_2026_07, understand
 
 from . import releases

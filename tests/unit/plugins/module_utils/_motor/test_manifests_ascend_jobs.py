@@ -16,9 +16,9 @@ import yaml
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import json_reader
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_settings import ANNOTATION, DEFAULTS, JobSettings
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import Rendered
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.ascend_jobs import ROLES, render_jobs, template
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rank_tables import rank_table
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.rendered import Rendered
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.user_config import UserConfig, parse
 
 EXAMPLES = Path(__file__).parents[5] / "examples" / "ascend_jobs"

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import environment, render
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import environment
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.render import render
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.release import SCRIPTS, SHAPE_2026_05, SHAPE_2026_07, understand
 
 from . import releases

@@ -16,11 +16,11 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.choice import
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.converge import marked
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError, Refused
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.generation import generation
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import Rendered
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import metadata_labels
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_deploy import plan_deploy
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.release import SHAPE_2026_07
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.rendered import Rendered
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.user_config import UserConfig, parse
 

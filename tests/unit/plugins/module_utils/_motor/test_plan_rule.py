@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ascend.mindie.plugins.module_utils._motor import guard, plan_rule, rule_reader
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import guard, plan_rule, rule_reader, scaling_rule
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import Refused
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.findings import ERROR, WARNING, Finding
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
@@ -134,5 +134,7 @@ def test_a_diff_shows_white_space_as_no_difference_and_a_broken_rule_as_it_is() 
 def test_a_write_that_does_not_know_the_time_leaves_no_old_one_behind() -> None:
     before = live(TWO_TIERS)
     before["metadata"]["annotations"] = {"ascend.mindie/changed": AT, "team": "a"}
-    assert plan_rule.undated(before)["metadata"]["annotations"] == {"team": "a"} and plan_rule.undated(before)["data"] == before["data"]
+    assert (
+        scaling_rule.undated(before)["metadata"]["annotations"] == {"team": "a"} and scaling_rule.undated(before)["data"] == before["data"]
+    )
     assert before["metadata"]["annotations"]["ascend.mindie/changed"] == AT
