@@ -44,7 +44,7 @@ def observe(
         pods = pool.submit(api.list_objects, "Pod", namespace)
         scalers = [pool.submit(api.list_if_known, kind, namespace) for kind in _scaler_kinds(api)]
         listed = {kind: pool.submit(_list_kind, api, kind, namespace) for kind in others}
-        build = understand(config_map.result())
+        build: Build = understand(config_map.result())
         workloads = _workloads(pool, api, namespace, build.backend)
         snapshot = Snapshot(
             namespace=namespace,
