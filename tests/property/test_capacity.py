@@ -14,6 +14,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -263,9 +264,9 @@ def test_it_is_equal_to_playing_every_combination_through() -> None:
 def test_the_order_and_the_names_of_servers_change_no_number() -> None:
     @settings(max_examples=EXAMPLES // 5, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(situations() | full_services(), st.randoms(use_true_random=False))
-    def holds(case: Situation, random: object) -> None:
+    def holds(case: Situation, random: Random) -> None:
         servers = list(case.servers)
-        random.shuffle(servers)  # type: ignore[attr-defined]
+        random.shuffle(servers)
         names = {server.name: f"x{index}" for index, server in enumerate(servers)}
         other = dataclasses.replace(
             case,

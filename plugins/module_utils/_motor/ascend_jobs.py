@@ -8,20 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from . import deployments, siblings
+from . import deployments, rule_object, siblings
 from .choice import Removal
 from .errors import Refused
 from .job_settings import ENGINE_ROLES
 from .ownership import metadata_labels
 from .plan import Step, Write, create, delete, update
 from .rank_tables import RANK_TABLE_PREFIX, rank_table, rank_table_name
-from .rule_reader import DATA_KEY, RuleError, read_data
+from .rule_reader import RuleError, read_data
 from .rule_resize import Tiers, resized
-from .scaling_rule import undated, write
+from .scaling_rule import write
 from .state import Snapshot
 from .workloads import ASCEND_JOB, pod_count
 
-COMPONENT = "scaling-rule"
 RULE_STEP = "make the scaling rule fit"
 
 
@@ -110,8 +109,6 @@ def _live_tiers(snapshot: Snapshot) -> Tiers:
 
 
 def _rule_write(snapshot: Snapshot, tiers: Tiers, why: str) -> Write:
-    data = {DATA_KEY: write(tiers)}
     if snapshot.rule is None:
-        metadata = {"name": snapshot.settings.scaling_rule, "namespace": snapshot.namespace, "labels": metadata_labels(COMPONENT)}
-        return create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, why)
-    return update({**undated(snapshot.rule), "data": {**(snapshot.rule.get("data") or {}), **data}}, why)
+        return create(rule_object.made(snapshot.settings.scaling_rule, snapshot.namespace, write(tiers)), why)
+    return update(rule_object.changed(snapshot.rule, write(tiers)), why)

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+# The annotation of an instance that asks for NPUs within one super pod.
+SUPER_POD_BLOCK = "sp-block"
+
 
 @dataclass(frozen=True)
 class Hardware:

@@ -10,7 +10,7 @@ good. The others, like those of PodGroups, keep the past (ground facts of the As
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,17 @@ def running(pod_groups: Sequence[Object], rule: str, task: str) -> dict[str, int
     """PodGroups in phase `Running` by group, as the operator counts them for the jobs of one rule and task."""
     found = (group for group in pod_groups if _labels(group).get(RULE_LABEL) == rule and _labels(group).get(TASK_LABEL) == task)
     return Counter(_labels(group).get(GROUP_LABEL, "") for group in found if phase(group) == RUNNING)
+
+
+def pod_group_of(pod_groups: Iterable[Object], job: Object) -> Object | None:
+    """The PodGroup of a job, or None."""
+    uid, name = job["metadata"].get("uid", ""), f"{job['metadata']['name']}-{job['metadata'].get('uid', '')}"
+    owned = (
+        group
+        for group in pod_groups
+        if group["metadata"]["name"] == name or any(owner.get("uid") == uid for owner in group["metadata"].get("ownerReferences") or ())
+    )
+    return next(owned, None)
 
 
 def phase(pod_group: Object | None) -> str:

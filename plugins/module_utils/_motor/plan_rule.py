@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import plan, scaling_rule
+from . import plan, rule_object, scaling_rule
 from .errors import MotorError, Refused
 from .findings import ERROR, Finding
 from .guard import RULE_VERB as VERB
@@ -20,10 +19,7 @@ from .ownership import metadata_labels
 from .plan import Plan, Step, Write
 from .rule_codes import OF_JOBS
 from .rule_reader import DATA_KEY, NAME, Reading, RuleError, read_data
-from .scaling_rule import CHANGED
 from .state import Snapshot, is_deleted
-
-COMPONENT = "scaling-rule"
 
 LiveLint = Callable[[Snapshot], Sequence[Finding]]
 
@@ -127,19 +123,14 @@ def shown_text(config_map: Mapping[str, Any] | None) -> str:
 
 def _write(snapshot: Snapshot, wanted: WantedRule, at: str) -> Write:
     live = snapshot.rule
-    metadata: dict[str, Any] = {"name": wanted.name, "namespace": snapshot.namespace}
-    made: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata} if live is None else copy.deepcopy(dict(live))
-    if made.get("immutable"):
-        message = f"Cannot change ConfigMap {snapshot.namespace}/{wanted.name}: it is immutable. Delete it and run the task again."
-        raise Refused(message, reason="Immutable")
-    made["data"] = {**(made.get("data") or {}), DATA_KEY: wanted.text}
-    metadata = made["metadata"]
-    metadata["labels"] = {**(metadata.get("labels") or {}), **metadata_labels(COMPONENT)}
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), CHANGED: at}
+    obj = rule_object.made(wanted.name, snapshot.namespace, wanted.text) if live is None else rule_object.changed(live, wanted.text)
+    metadata = obj["metadata"]
+    metadata["labels"] = {**(metadata.get("labels") or {}), **metadata_labels(rule_object.COMPONENT)}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), rule_object.CHANGED: at}
     if live is None:
-        return plan.create(made, "there is no scaling rule yet")
+        return plan.create(obj, "there is no scaling rule yet")
     broken = live_means(live) is None
-    return plan.update(made, "the operator refuses the live rule" if broken else "the live rule is another one")
+    return plan.update(obj, "the operator refuses the live rule" if broken else "the live rule is another one")
 
 
 def _one_write(snapshot: Snapshot, write: Write) -> Plan:

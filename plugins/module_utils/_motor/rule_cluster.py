@@ -14,19 +14,18 @@ from . import pods as pod_facts
 from .capacity import Instance, Server, Shape
 from .findings import Finding
 from .guard import open_intent
-from .job_facts import GROUP_LABEL, RULE_LABEL, phase
+from .hardware import SUPER_POD_BLOCK
+from .job_facts import GROUP_LABEL, RULE_LABEL, phase, pod_group_of
 from .job_facts import RUNNING as PHASE_RUNNING
 from .ownership import JOB_APP
 from .rank_tables import RANK_TABLE_PREFIX
 from .rule_live import LiveTask, lint_live
 from .rule_reader import DATA_KEY, Reading
-from .rule_report import pod_group_of
 from .state import Object, Snapshot, is_deleted
 from .workloads import JOB_LABEL, pod_count, pod_templates
 
 SUPER_POD_LABEL = "huawei.com/topotree.superpodid"
 SUPER_POD_ANNOTATION = "superPodID"
-SP_BLOCK = "sp-block"
 
 
 def live_findings(snapshot: Snapshot, name: str, reading: Reading | None) -> tuple[Finding, ...]:
@@ -73,7 +72,7 @@ def shapes(snapshot: Snapshot, name: str) -> dict[str, Shape]:
     for job in _jobs(snapshot, name):
         group = _labels(job).get(GROUP_LABEL, "")
         sizes = [pod_facts.npus(template) for dummy, template in pod_templates(job) if template.get("spec")]
-        block = str((job["metadata"].get("annotations") or {}).get(SP_BLOCK, ""))
+        block = str((job["metadata"].get("annotations") or {}).get(SUPER_POD_BLOCK, ""))
         if any(sizes) and group not in found:
             found[group] = Shape(group, 0, pod_count(job), max(sizes), int(block) if block.isdecimal() else 0)
     return found

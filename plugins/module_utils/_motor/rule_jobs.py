@@ -13,7 +13,9 @@ from typing import Any
 
 from .capacity_model import Server, Shape
 from .findings import Finding
-from .job_facts import GROUP_LABEL, RETRIES_LABEL, RULE_LABEL, TASK_LABEL, failed_for_good, running
+from .job_facts import GROUP_LABEL, RETRIES_LABEL, RULE_LABEL, TASK_LABEL, failed_for_good, pod_group_of, running
+from .ownership import ENGINE_JOB_APP
+from .rank_tables import rank_table_name
 from .rule_codes import finding
 from .rule_reader import Reading, integer
 from .scaling_rule import decide
@@ -21,10 +23,8 @@ from .workloads import ASCEND_JOB, JOB_LABEL, pod_count
 
 Object = Mapping[str, Any]
 
-RANK_TABLE = "rings-config-"
 FRAMEWORK_LABEL = "framework"
 FRAMEWORKS = ("pytorch", "mindspore", "tensorflow")
-SERVER_APP = "mindie-ms-server"
 # Restarts are counted over the whole life of a job; what is used up in months is too few.
 FEW_RESTARTS = 1000
 _ALIKE = 0.6
@@ -109,7 +109,6 @@ def tasks(live: LiveTask) -> list[Task]:
 def check(reading: Reading, live: LiveTask, among: Iterable[Task]) -> Iterator[Finding]:
     """Everything that there is to say about single jobs. `among` are the `tasks`."""
     counts = {task.name: task.running for task in among}
-    groups_by_name = {group["metadata"]["name"]: group for group in live.pod_groups}
     with_pods = {labels(pod).get(JOB_LABEL) for pod in live.pods}
     for job in live.staying():
         if labels(job).get(RULE_LABEL) != live.rule_name:
@@ -120,12 +119,12 @@ def check(reading: Reading, live: LiveTask, among: Iterable[Task]) -> Iterator[F
             yield from _in_rule(job, name, reading, counts[labels(job)[TASK_LABEL]])
         else:
             yield from _incomplete(job, name)
-        own = groups_by_name.get(f"{job['metadata']['name']}-{job['metadata'].get('uid', '')}")
+        own = pod_group_of(live.pod_groups, job)
         yield from _accepted(job, name)
         yield from _pod_group(job, name, own, has_pods=job["metadata"]["name"] in with_pods)
         yield from _restarts(job, name)
-        if live.rank_tables is not None and RANK_TABLE + job["metadata"]["name"] not in live.rank_tables:
-            wanted = RANK_TABLE + job["metadata"]["name"]
+        wanted = rank_table_name(job["metadata"]["name"])
+        if live.rank_tables is not None and wanted not in live.rank_tables:
             yield finding("R616", f"{name} has no ConfigMap {wanted}{nearest(wanted, live.rank_tables)}", name=name)
 
 
@@ -159,7 +158,7 @@ def _stranger(job: Object, live: LiveTask, counts: Mapping[str, Any]) -> Iterato
     """A job that does not name the rule, though it seems to belong to it."""
     own, name = labels(job), called(job)
     rule = own.get(RULE_LABEL)
-    same_task = own.get(TASK_LABEL) in counts and own.get("app") == SERVER_APP
+    same_task = own.get(TASK_LABEL) in counts and own.get("app") == ENGINE_JOB_APP
     if rule is None:
         if same_task:
             yield finding(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,7 +109,7 @@ def _not_asked(snapshot: Snapshot, job: Object) -> str:
     if len(pods) >= pod_count(job):
         ill = next((trouble.reason for trouble in map(pod_facts.trouble, pods) if trouble), "")
         return f"it has all its {len(pods)} pods and needs no more" + (f", but they do not run: {ill}" if ill else "")
-    own = pod_group_of(snapshot.pod_groups, job)
+    own = job_facts.pod_group_of(snapshot.pod_groups, job)
     if job_facts.phase(own) == job_facts.PENDING:
         return "its PodGroup is Pending, as not enough NPUs are free (or its queue is not open): the operator does not even ask the rule"
     if own is None:
@@ -122,17 +122,6 @@ def _not_asked(snapshot: Snapshot, job: Object) -> str:
     if nameless:
         return f"PodGroup {nameless[0]} has no label {GROUP_LABEL}, so that the operator cannot count and holds every job of the task"
     return ""
-
-
-def pod_group_of(pod_groups: Iterable[Object], job: Object) -> Object | None:
-    """The PodGroup of a job, or None."""
-    uid, name = job["metadata"].get("uid", ""), f"{job['metadata']['name']}-{job['metadata'].get('uid', '')}"
-    owned = (
-        group
-        for group in pod_groups
-        if group["metadata"]["name"] == name or any(owner.get("uid") == uid for owner in group["metadata"].get("ownerReferences") or ())
-    )
-    return next(owned, None)
 
 
 def _same_task(pod_group: Object, labels: Mapping[str, str]) -> bool:

@@ -12,15 +12,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from .rule_reader import GROUPS, LIST, NAME, NUMBER, SERVERS, Size
 
 # What Motor's own generator writes; the operator never looks at it.
 VERSION = "1.0"
 SATISFIED = -1
-# On its ConfigMap: when the rule was changed last, where nothing else says so.
-CHANGED = "ascend.mindie/changed"
 
 
 @dataclass(frozen=True)
@@ -74,13 +71,6 @@ def write(tiers: Sequence[Mapping[str, Size]]) -> str:
     rows = [[_row(group, tier.get(group, Size(0, 0)).number, tiers[0][group].servers) for group in order] for tier in tiers]
     document = {"version": VERSION, LIST: [{GROUPS: row} for row in rows]}
     return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
-
-
-def undated(config_map: Mapping[str, Any]) -> dict[str, Any]:
-    """A rule ConfigMap for a write that does not know the time: without the annotation, the server's own fields tell when it was."""
-    metadata = dict(config_map["metadata"])
-    metadata["annotations"] = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != CHANGED}
-    return {**config_map, "metadata": metadata}
 
 
 def _row(group: str, number: int, servers: int) -> dict[str, str]:

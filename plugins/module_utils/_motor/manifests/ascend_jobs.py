@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
-from ..hardware import HARDWARE, Hardware
+from ..hardware import HARDWARE, SUPER_POD_BLOCK, Hardware
 from ..instances import instance_name
 from ..job_facts import GROUP_LABEL, RETRIES_LABEL, RULE_LABEL, TASK_LABEL
 from ..job_settings import ANNOTATION, ENGINE_ROLES, JobSettings
@@ -32,7 +32,7 @@ API_VERSION = "mindxdl.gitee.com/v1"
 MASTER, WORKER = "Master", "Worker"
 # The operator looks for a container of this name.
 CONTAINER = "ascend"
-POLICY, SUPER_POD_BLOCK = "huawei.com/schedule_policy", "sp-block"
+POLICY = "huawei.com/schedule_policy"
 
 # A Service of this name gives the coordinator's pods an environment variable that breaks it.
 _FORBIDDEN_SERVICE = JOB_APP["coordinator"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .. import release
 from ..config_rules import DEPLOY, ENGINE_SECTIONS
+from ..hardware import SUPER_POD_BLOCK
 from ..instances import LETTER, instance_name
 from . import kv, mf_store, pod, storage
 from .addresses import motor_services
@@ -15,7 +16,6 @@ from .draft import Draft
 from .identity import instance_suffix, set_job_name
 
 SCHEDULE_POLICY = "huawei.com/schedule_policy"
-SP_BLOCK = "sp-block"
 # The resource that templates ask for.
 TEMPLATE_RESOURCE = "huawei.com/Ascend910"
 
@@ -113,8 +113,8 @@ def set_generation(context: Context, template: Draft) -> None:
 
 def _set_sp_block(draft: Draft, npus: int) -> None:
     """The size of the logical super pod in NPUs: all of the instance. What the template sets stays, but for a placeholder."""
-    if draft.get("metadata", "annotations", SP_BLOCK) in (None, "xxxx"):
-        draft.set(("metadata", "annotations", SP_BLOCK), str(npus))
+    if draft.get("metadata", "annotations", SUPER_POD_BLOCK) in (None, "xxxx"):
+        draft.set(("metadata", "annotations", SUPER_POD_BLOCK), str(npus))
 
 
 def _select_card(context: Context, engine_role: str, template: Draft) -> None:

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from .. import release
+from ..hardware import SUPER_POD_BLOCK
 from . import kv, pod, storage
 from .context import Context
 from .draft import Draft
-from .engine import SP_BLOCK, select_nodes, set_generation, set_npus
+from .engine import select_nodes, set_generation, set_npus
 from .placement import place_in_namespace
 
 COMPONENT = "single-container"
@@ -49,4 +50,4 @@ def _fill(context: Context, deployment: Draft) -> None:
     if context.hardware.generation == "A2":
         annotated.drop("metadata", "annotations")
     else:
-        annotated.set(("metadata", "annotations", SP_BLOCK), str(npus))
+        annotated.set(("metadata", "annotations", SUPER_POD_BLOCK), str(npus))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ascend.mindie.plugins.module_utils._motor import guard, plan_rule, rule_reader, scaling_rule
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import guard, plan_rule, rule_reader
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import Refused
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.findings import ERROR, WARNING, Finding
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
@@ -129,12 +129,3 @@ def test_a_rule_is_removed_only_when_no_job_that_stays_names_it() -> None:
 def test_a_diff_shows_white_space_as_no_difference_and_a_broken_rule_as_it_is() -> None:
     assert plan_rule.shown_text(live(json.dumps(json.loads(TWO_TIERS)))) == TWO_TIERS
     assert plan_rule.shown_text(live("{ broken")) == "{ broken" and plan_rule.shown_text(None) == "" == plan_rule.shown_text(live(None))
-
-
-def test_a_write_that_does_not_know_the_time_leaves_no_old_one_behind() -> None:
-    before = live(TWO_TIERS)
-    before["metadata"]["annotations"] = {"ascend.mindie/changed": AT, "team": "a"}
-    assert (
-        scaling_rule.undated(before)["metadata"]["annotations"] == {"team": "a"} and scaling_rule.undated(before)["data"] == before["data"]
-    )
-    assert before["metadata"]["annotations"]["ascend.mindie/changed"] == AT

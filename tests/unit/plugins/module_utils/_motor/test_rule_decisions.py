@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import copy
 import json
 
 import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_reader import Size, Sizes
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.scaling_rule import CHANGED, Decision, decide, pick, undated, write
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.scaling_rule import Decision, decide, pick, write
 
 
 def tiers(*numbers: str) -> tuple[Sizes, ...]:
@@ -113,17 +112,3 @@ def test_names_are_written_as_they_are() -> None:
 
 def test_a_rule_without_tiers_is_written_with_an_empty_list() -> None:
     assert json.loads(write([])) == {"version": "1.0", "elastic_scaling_list": []}
-
-
-@pytest.mark.parametrize(
-    ("annotations", "left"),
-    [({CHANGED: "2026-08-01T09:30:00Z", "team": "a"}, {"team": "a"}), ({"team": "a"}, {"team": "a"}), (None, {})],
-)
-def test_a_rule_written_without_a_time_carries_none(annotations: dict[str, str] | None, left: dict[str, str]) -> None:
-    assert CHANGED == "ascend.mindie/changed"
-    own = {} if annotations is None else {"annotations": annotations}
-    before = {"kind": "ConfigMap", "metadata": {"name": "rule", **own}, "data": {"a": "b"}}
-    seen = copy.deepcopy(before)
-    after = undated(before)
-    assert after == {"kind": "ConfigMap", "metadata": {"name": "rule", "annotations": left}, "data": {"a": "b"}}
-    assert before == seen

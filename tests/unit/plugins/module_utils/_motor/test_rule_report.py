@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ascend.mindie.plugins.module_utils._motor import rule_cluster, rule_reader, rule_report
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import job_facts, rule_cluster, rule_reader, rule_report
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_reader import Reading
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import ANY_BACKEND, Snapshot
 from tests.functional.rules import TWO_TIERS, mapping, text_of
@@ -124,7 +124,7 @@ def test_pods_that_do_not_run_are_told_with_their_trouble() -> None:
 
 def test_a_pod_group_is_found_by_its_owner_or_its_name() -> None:
     assert why(HELD, pod_groups=(pod_group(HELD, "Inqueue", owned=False),))[0]
-    assert rule_report.pod_group_of((pod_group(OTHER, "Inqueue"),), HELD) is None
+    assert job_facts.pod_group_of((pod_group(OTHER, "Inqueue"),), HELD) is None
 
 
 def test_jobs_of_other_rules_are_not_told_of_and_a_refused_rule_holds_all() -> None:
