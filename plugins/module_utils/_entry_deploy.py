@@ -14,6 +14,7 @@ from . import _entry, _entry_given, _inputs
 from ._entry_jobs import JobTemplates
 from ._entry_past import Past
 from ._motor import drift, faults
+from ._motor.digests import sha256
 from ._motor.errors import InputError, Refused
 from ._motor.guard import unfinished_verb
 from ._motor.manifests.identity import service_id_of
@@ -21,7 +22,6 @@ from ._motor.manifests.ports import choose_node_ports, exposed_services
 from ._motor.manifests.render import render
 from ._motor.plan import Plan
 from ._motor.plan_deploy import plan_deploy
-from ._motor.record import sha256
 from ._motor.release import understand
 from ._motor.rendered import Rendered
 from ._motor.state import Snapshot

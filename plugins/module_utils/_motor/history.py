@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import json_reader, secrets, siblings
+from .digests import sha256
 from .errors import InputError, Refused
 from .json_reader import Document, Path, dotted
 from .manifests import environment
 from .ownership import CONFIG_MAP, metadata_labels
-from .record import USER_CONFIG_KEY, applied_of, sha256
+from .record import USER_CONFIG_KEY, applied_of
 from .state import Snapshot
 from .workloads import pod_templates
 

@@ -47,5 +47,10 @@ def rank_table_volumes(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The volumes of the pods that hold a rank table."""
     for dummy, pod in pod_templates(job):
         for volume in (pod.get("spec") or {}).get("volumes") or ():
-            if str((volume.get("configMap") or {}).get("name", "")).startswith(RANK_TABLE_PREFIX):
+            if is_rank_table(volume):
                 yield volume
+
+
+def is_rank_table(volume: Mapping[str, Any]) -> bool:
+    """True for a volume that holds a rank table."""
+    return str((volume.get("configMap") or {}).get("name", "")).startswith(RANK_TABLE_PREFIX)

@@ -13,11 +13,12 @@ it is done with when the record carries the same `run`.
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
+from . import digests as kept_digests
+from .digests import sha256
 from .ownership import is_ours, metadata_labels
 
 APPLIED_ANNOTATION = "ascend.mindie/applied"
@@ -48,7 +49,7 @@ def standing(config_map: Mapping[str, Any] | None) -> str:
     applied = applied_of(config_map)
     if applied is None:
         return UNFINISHED if is_ours(config_map) else DEPLOYER
-    wanted, found = applied.get("sha256") or {}, fingerprint(config_map.get("data") or {})
+    wanted, found = applied.get("sha256") or {}, kept_digests.of(config_map) or fingerprint(config_map.get("data") or {})
     return APPLIED if all(wanted.get(key) == found[key] for key in found) else UNFINISHED
 
 
@@ -56,11 +57,6 @@ def fingerprint(data: Mapping[str, str]) -> dict[str, str]:
     """sha256 of the user config and of all scripts (their injected environment included)."""
     scripts = {key: value for key, value in data.items() if key != USER_CONFIG_KEY}
     return {"config": sha256(data.get(USER_CONFIG_KEY, "")), "scripts": sha256(json.dumps(scripts, sort_keys=True))}
-
-
-def sha256(text: str) -> str:
-    """Hexadecimal SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def with_applied(

@@ -9,11 +9,13 @@ import copy
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
+from . import digests
 from .instances import parse_instance_name
-from .rank_tables import RANK_TABLE_PREFIX, rank_table_volumes
-from .workloads import ASCEND_JOB
+from .rank_tables import RANK_TABLE_PREFIX, is_rank_table
+from .workloads import ASCEND_JOB, replica_specs
 
 Object = Mapping[str, Any]
 
@@ -23,6 +25,8 @@ _SERVER_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration", "depl
 # Set by `kubectl rollout restart`: it makes new pods, not other ones.
 _RESTARTED = "kubectl.kubernetes.io/restartedAt"
 _JOB_NAME = "JOB_NAME"
+# The digests of a specification, with and without the number of pods.
+WITH_PODS, WITHOUT_PODS = "specification", "specification_without_pods"
 # Lists whose order means nothing.
 _UNORDERED = frozenset({"containers", "initContainers", "env", "ports", "volumeMounts", "volumes", "tolerations"})
 
@@ -73,10 +77,15 @@ def altered(deployments: Iterable[Object], base_name: str, scaled: Iterable[str]
     """Names of instances that differ from most of their siblings. `scaled`: engine roles whose pods an autoscaler counts."""
     names: set[str] = set()
     for role, items in by_role(deployments, base_name).items():
-        texts = {deployment["metadata"]["name"]: specification(deployment, pods=role not in scaled) for dummy, deployment in items}
+        texts = {deployment["metadata"]["name"]: digest(deployment, pods=role not in scaled) for dummy, deployment in items}
         most = _most_frequent(texts.values())
         names.update(name for name, text in texts.items() if text != most)
     return frozenset(names)
+
+
+def digest(deployment: Object, *, pods: bool = True) -> str:
+    """A digest of the specification, with or without the number of pods; one that was cut off is known by it."""
+    return digests.of(deployment).get(WITH_PODS if pods else WITHOUT_PODS) or digests.sha256(specification(deployment, pods=pods))
 
 
 def specification(deployment: Object, *, pods: bool = True) -> str:
@@ -84,9 +93,9 @@ def specification(deployment: Object, *, pods: bool = True) -> str:
 
     Needed to compare what one API server stored, which writes quantities and defaults alike.
     """
-    spec = _plain(deployment["spec"], "")
     if deployment["kind"] == ASCEND_JOB:
-        return json.dumps(_unnamed(spec), sort_keys=True)
+        return _plain_text(json.dumps(_unnamed(deployment["spec"]), sort_keys=True))
+    spec = _plain(deployment["spec"], "")
     if not pods:
         spec.pop("replicas", None)
     metadata = spec["template"].get("metadata", {})
@@ -100,12 +109,26 @@ def specification(deployment: Object, *, pods: bool = True) -> str:
     return json.dumps(spec, sort_keys=True)
 
 
-def _unnamed(spec: dict[str, Any]) -> dict[str, Any]:
+def _unnamed(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The spec of an AscendJob without the name of its rank table, all that its siblings do not share."""
-    job = {"kind": ASCEND_JOB, "spec": spec}
-    for volume in rank_table_volumes(job):
-        volume["configMap"]["name"] = RANK_TABLE_PREFIX
-    return spec
+    bare: dict[str, Any] = {**spec, "replicaSpecs": {kind: dict(one) for kind, one in replica_specs({"spec": spec}).items()}}
+    for one in bare["replicaSpecs"].values():
+        pod = (one.get("template") or {}).get("spec") or {}
+        if pod.get("volumes"):
+            one["template"] = {**one["template"], "spec": {**pod, "volumes": [_unnamed_volume(volume) for volume in pod["volumes"]]}}
+    return bare
+
+
+def _unnamed_volume(volume: Mapping[str, Any]) -> Mapping[str, Any]:
+    if is_rank_table(volume):
+        return {**volume, "configMap": {**volume["configMap"], "name": RANK_TABLE_PREFIX}}
+    return volume
+
+
+@lru_cache(maxsize=256)
+def _plain_text(spec: str) -> str:
+    """See `_plain`; thousands of siblings have few specifications."""
+    return json.dumps(_plain(json.loads(spec), ""), sort_keys=True)
 
 
 def _plain(value: Any, key: str) -> Any:
