@@ -141,6 +141,13 @@ class Api:
         api._pause = pause
         return api
 
+    def discovered(self) -> Api:
+        """The same verbs with the names of the API groups that the server has, for which it is asked once."""
+        api = copy.copy(self)
+        answer = self._json("GET", "/apis", "read the API groups of the server", "Namespace")
+        api.groups = frozenset(group["name"] for group in answer.get("groups") or ())
+        return api
+
     def get(self, kind: str, namespace: str | None, name: str) -> dict[str, Any] | None:
         """The object, or None when the server said 404 for this very object."""
         path = KINDS[kind].path(namespace, name)

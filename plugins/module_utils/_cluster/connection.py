@@ -6,21 +6,19 @@
 from __future__ import annotations
 
 import os
-import ssl
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
 
-from . import fence as fences
-from .api import _TLS, _UNREACHABLE, Api, ApiError, Response, TransportError, _error
+from .api import _TLS, _UNREACHABLE, Api, ApiError, Response, _error
 from .retry import TRANSIENT, Attempts
+from .transport import Sender, is_tls, retry_after
 
 try:
     from kubernetes.client.exceptions import ApiException
-    from urllib3.exceptions import HTTPError, MaxRetryError, SSLError
+    from urllib3.exceptions import HTTPError
 except ImportError:
     pass  # AnsibleK8SModule reports the missing library by name before any of these is used
 
@@ -43,16 +41,15 @@ def connect(module: Any) -> Api:
             attempted = f"connect with {_named_kubeconfig(module)}"
             raise ApiError(attempted, str(error), reason="NoConfiguration", status=None, remedy=_NO_CONFIGURATION) from error
         except ApiException as error:
-            pause = attempts.pause(_retry_after(error.headers)) if error.status in TRANSIENT else None
+            pause = attempts.pause(retry_after(error.headers)) if error.status in TRANSIENT else None
             if pause is None:
                 raise _refused(error) from error
             time.sleep(pause)
         except (HTTPError, OSError) as error:
-            remedy = _TLS if _is_tls(error) else _UNREACHABLE
-            reason = "CertificateInvalid" if _is_tls(error) else "Unreachable"
+            remedy = _TLS if is_tls(error) else _UNREACHABLE
+            reason = "CertificateInvalid" if is_tls(error) else "Unreachable"
             raise ApiError("connect to the Kubernetes API server", str(error), reason=reason, status=None, remedy=remedy) from error
-    fences.install(dynamic.client.rest_client.pool_manager)
-    return Api(_Sender(dynamic), groups)
+    return Api(Sender.of(dynamic.client), groups)
 
 
 def _remembered(resources: Any, started: float) -> bool:
@@ -73,55 +70,6 @@ def _named_kubeconfig(module: Any) -> str:
     return f"kubeconfig {given}" if isinstance(given, str) else "the kubeconfig that was given" if given else "the default kubeconfig"
 
 
-class _Sender:
-    """Sends requests through the dynamic client, whose `request` is the same in all supported client versions."""
-
-    def __init__(self, dynamic: Any) -> None:
-        self._dynamic = dynamic
-
-    def __call__(
-        self,
-        method: str,
-        path: str,
-        query: list[tuple[str, str]],
-        body: Any,
-        content_type: str,
-        timeout: tuple[float, float],
-        stream: bool = False,
-        fence: Callable[[], None] | None = None,
-    ) -> Response:
-        try:
-            with fences.fenced(fence):
-                answer = self._dynamic.request(
-                    method,
-                    path,
-                    body=body,
-                    query_params=list(query),
-                    header_params={"Accept": "application/json"},
-                    content_type=content_type,
-                    serialize=False,
-                    _request_timeout=timeout,
-                )
-            return Response(answer.status, b"" if stream else answer.data, _lines(answer) if stream else None)
-        except ApiException as error:
-            if not error.status:
-                raise TransportError(str(error.reason), tls=True) from error
-            return Response(error.status, _as_bytes(error.body), retry_after=_retry_after(error.headers))
-        except (HTTPError, OSError) as error:
-            raise TransportError(str(error), tls=_is_tls(error)) from error
-
-
-def _lines(answer: Any) -> Iterator[bytes]:
-    """Complete lines of a streaming answer; a broken stream is a TransportError."""
-    rest = b""
-    try:
-        for chunk in answer.stream(amt=65536, decode_content=True):
-            *complete, rest = (rest + chunk).split(b"\n")
-            yield from (line for line in complete if line.strip())
-    except (HTTPError, OSError) as error:
-        raise TransportError(str(error), tls=_is_tls(error)) from error
-
-
 def _refused(error: Any) -> ApiError:
     attempted = "connect to the Kubernetes API server"
     if not error.status:
@@ -129,18 +77,5 @@ def _refused(error: Any) -> ApiError:
     return _error(attempted, "Namespace", Response(error.status, _as_bytes(error.body)))
 
 
-def _retry_after(headers: Any) -> float | None:
-    """The seconds of a Retry-After header; API servers send whole numbers."""
-    value = str((headers or {}).get("Retry-After") or "")
-    return float(value) if value.isdecimal() else None
-
-
 def _as_bytes(body: Any) -> bytes:
     return body if isinstance(body, bytes) else str(body or "").encode()
-
-
-def _is_tls(error: BaseException) -> bool:
-    """True when the chain of causes ends in a TLS failure."""
-    if isinstance(error, MaxRetryError) and error.reason is not None:
-        error = error.reason
-    return isinstance(error, (SSLError, ssl.SSLError))
