@@ -69,9 +69,11 @@ Observe = Callable[[], Snapshot]
 Planner = Callable[[Snapshot], Plan]
 
 
-def run(api: Api, observe: Observe, planner: Planner, settings: Settings, *, check_mode: bool) -> Outcome:
-    """Observe and plan; when there is something to do, lock and carry it out. The signals that end programs are heeded."""
-    signals = Signals()
+def run(api: Api, observe: Observe, planner: Planner, settings: Settings, *, check_mode: bool, signals: Signals | None = None) -> Outcome:
+    """Observe and plan; when there is something to do, lock and carry it out. The signals that end programs are heeded,
+    or (`signals`, of a program with threads) what the caller has received.
+    """
+    signals = signals or Signals()
     this = _Run(api.pausing(signals.sleep), observe, planner, settings, signals)
     with signals.handled():
         try:

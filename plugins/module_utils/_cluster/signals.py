@@ -10,7 +10,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from types import FrameType
 
 from .._motor.errors import MotorError
 
@@ -34,7 +33,7 @@ class Signals:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self._receive) for number in ORDERLY}
+        before = {number: signal.signal(number, lambda received, dummy: self.receive(received)) for number in ORDERLY}
         try:
             yield
         finally:
@@ -57,5 +56,6 @@ class Signals:
                 return
             time.sleep(min(SLICE, left))
 
-    def _receive(self, number: int, frame: FrameType | None) -> None:
+    def receive(self, number: int) -> None:
+        """A signal has come."""
         self._received = number

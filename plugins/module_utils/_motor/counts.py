@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import ascend_jobs, deployments, drain, infer_service_set
@@ -99,6 +99,12 @@ def steps(
         found.append(Step(title, shrinking, until=GONE if growing else REDUCED, always=bool(growing), idle=idle))
     found.extend(Step(f"create {what}", writes) for what, writes in growing)
     return tuple(found)
+
+
+def growth(snapshot: Snapshot, state: ServiceState, wanted: Mapping[str, int]) -> tuple[Step, ...]:
+    """Steps that create what is missing of `wanted` and do nothing else: nothing goes, and no scaling rule is changed."""
+    todo = change(state, wanted)
+    return tuple(Step(f"create {what}", writes) for what, writes in _grow(snapshot, replace(todo, removals={}), wanted, {}))
 
 
 def only_shrink(found: Iterable[Step]) -> bool:

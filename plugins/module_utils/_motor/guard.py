@@ -13,6 +13,10 @@ from .state import Snapshot
 
 # Of the intent under which a scaling rule is edited.
 RULE_VERB = "rule"
+# What the rescheduling watcher does.
+RESTORE, RECREATE = "restore", "recreate"
+# These change nothing of what is recorded: what they leave behind when they are cut off is done or not begun, or it is drift.
+_NOTHING_TO_FINISH = frozenset({RULE_VERB, RESTORE, RECREATE})
 _IN_WORDS = {RULE_VERB: "change the scaling rule of"}
 
 
@@ -29,12 +33,9 @@ def not_deployed(namespace: str) -> Refused:
 
 
 def open_intent(snapshot: Snapshot) -> dict[str, Any] | None:
-    """What a change that did not end wanted, or None. It is done with when the record carries its run.
-
-    An edit of a scaling rule is one write, so that one that was cut off is either done or not begun: it leaves nothing to finish.
-    """
+    """What a change that did not end wanted, or None. It is done with when the record carries its run."""
     intent = intent_of(snapshot.lease)
-    if intent and intent.get("verb") != RULE_VERB and (applied_of(snapshot.config_map) or {}).get("run") != intent.get("run"):
+    if intent and intent.get("verb") not in _NOTHING_TO_FINISH and (applied_of(snapshot.config_map) or {}).get("run") != intent.get("run"):
         return intent
     return None
 

@@ -17,6 +17,7 @@ from .workloads import pod_templates
 
 RANK_TABLE_PREFIX = "rings-config-"
 RING = {"ring-controller.atlas": "ascend-910b"}
+RANKS_KEY = "hccl.json"
 _INITIAL = '{"status": "initializing"}'
 # ClusterD demands exactly one of two labels on a rank table; these are the values of Motor's own script.
 _DEPLOY_SERVER = {"prefill": "2", "decode": "1"}
@@ -28,7 +29,12 @@ def rank_table(job: Mapping[str, Any], role: str) -> dict[str, Any]:
     labels["grt-group/deploy-server"] = _DEPLOY_SERVER[role]
     name = rank_table_name(job["metadata"]["name"])
     metadata = {"name": name, "namespace": job["metadata"]["namespace"], "labels": {**labels, **metadata_labels(role)}}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"hccl.json": _INITIAL}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {RANKS_KEY: _INITIAL}}
+
+
+def initial(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A rank table as it was before the operator wrote into it."""
+    return {**table, "data": {**(table.get("data") or {}), RANKS_KEY: _INITIAL}}
 
 
 def rank_table_name(job_name: str) -> str:

@@ -1,0 +1,130 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verb `recreate`: an AscendJob that has failed for good is deleted, and created again from its own specification.
+
+The Ascend Operator never comes back to such a job, and its surviving pods keep their NPUs. The specification is kept in a ConfigMap
+from before the job is deleted until it is created again, so that a watcher that is killed in between loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from . import job_facts, siblings
+from .errors import Refused
+from .guard import RECREATE
+from .instances import parse_instance_name
+from .ownership import metadata_labels
+from .plan import GONE, RUNNING, Plan, Step, Subject, Write, create, delete, update
+from .plan_restore import held_by_hand, locked
+from .rank_tables import initial, rank_table_name
+from .state import Object, Snapshot, service_state
+from .stored import baseline_counts
+from .workloads import ASCEND_JOB, JOB_LABEL
+
+COMPONENT = "recreation"
+KEPT_PREFIX = "ascend-mindie-recreate-"
+SPEC_KEY = "job.json"
+JOB, OLD_UID = "ascend.mindie/recreates", "ascend.mindie/recreated-from"
+# On a job: for which state of affairs it was nudged last.
+NUDGED = "ascend.mindie/nudged"
+
+
+def kept(snapshot: Snapshot) -> dict[str, Object]:
+    """The ConfigMaps with the specifications of jobs that are being created again, by the name of the job."""
+    found = (obj for (kind, name), obj in snapshot.others.items() if kind == "ConfigMap" and name.startswith(KEPT_PREFIX))
+    return {_annotation(obj, JOB): obj for obj in found}
+
+
+def plan_recreate(snapshot: Snapshot, name: str, own: str = "") -> Plan:
+    """Recreate the job `name`, from wherever an earlier run has come to. Empty when there is nothing (more) to do.
+
+    Raises Refused when somebody else changes the service, or wants it left alone.
+    """
+    job = next((found for found in snapshot.jobs if found["metadata"]["name"] == name), None)
+    steps = _steps(snapshot, name, job, kept(snapshot).get(name))
+    why = (held_by_hand(snapshot) or locked(snapshot, own)) if steps else ""
+    if why:
+        raise Refused(f"Cannot recreate AscendJob {snapshot.namespace}/{name}: {why}.", reason="NotRecreated")
+    counts = service_state(snapshot).counts()
+    # Where no service of ours is, its lock does not stay, either.
+    removes = snapshot.config_map is None
+    return Plan(RECREATE, snapshot.namespace, steps, counts=counts, counts_before=counts, settles=False, removes=removes)
+
+
+def _steps(snapshot: Snapshot, name: str, job: Object | None, backup: Object | None) -> tuple[Step, ...]:
+    """A job that has not failed, and of which nothing is kept, is none of our business."""
+    why = f"AscendJob {name} has failed for good and is created again"
+    if backup is not None and (_replaced(job, backup) or (job is None and _surplus(snapshot, name))):
+        return (_forget(backup),)
+    keeping: tuple[Step, ...] = ()
+    if backup is None:
+        if job is None or not job_facts.failed_for_good(job):
+            return ()
+        backup = _backup(snapshot.namespace, job)
+        keeping = (Step(f"keep the specification of {name}", (create(backup, why),)),)
+    return (*keeping, _stop(snapshot, name, job, why), *_reset_ranks(snapshot, name), *_start(name, backup, why), _forget(backup))
+
+
+def _replaced(job: Object | None, backup: Object) -> bool:
+    """The job was created again already, by us or by somebody else."""
+    return job is not None and job["metadata"].get("uid") != _annotation(backup, OLD_UID)
+
+
+def _surplus(snapshot: Snapshot, name: str) -> bool:
+    """Meanwhile the service was scaled in, or the instance was replaced by one of another name."""
+    parsed = parse_instance_name(name, snapshot.base_name)
+    baseline = baseline_counts(snapshot.config_map)
+    if parsed is None or baseline is None:
+        return False
+    return len(service_state(snapshot).live(parsed[0])) >= baseline.get(parsed[0], 0)
+
+
+def _stop(snapshot: Snapshot, name: str, job: Object | None, why: str) -> Step:
+    """Delete the job, and wait until its name is free: job, PodGroup and pods are gone."""
+    writes = (delete(ASCEND_JOB, job, why),) if job else ()
+    if parse_instance_name(name, snapshot.base_name):
+        return Step(f"stop {name}", writes, until=GONE, always=True)
+    old = Subject(name, {JOB_LABEL: name})
+    return Step(f"stop {name}", writes, until=RUNNING, subjects=(old,), always=True)
+
+
+def _reset_ranks(snapshot: Snapshot, name: str) -> tuple[Step, ...]:
+    """The ranks of pods that are gone are not to be read by new ones."""
+    table = snapshot.others.get(("ConfigMap", rank_table_name(name)))
+    if table is None:
+        return ()
+    return (Step(f"reset the rank table of {name}", (update(initial(table), f"the ranks of {name} are written into it anew"),)),)
+
+
+def _start(name: str, backup: Object, why: str) -> tuple[Step, ...]:
+    return (Step(f"create {name} again", (create(json.loads(backup["data"][SPEC_KEY]), why),)),)
+
+
+def _forget(backup: Object) -> Step:
+    """Its name is that of one job that is gone, so that no other one can be meant."""
+    metadata = backup["metadata"]
+    write = Write("delete", "ConfigMap", metadata["namespace"], metadata["name"], "the specification is not needed any more")
+    return Step("forget the old specification", (write,))
+
+
+def _backup(namespace: str, job: Object) -> dict[str, Any]:
+    """What the server set, or the watcher on the job that goes, is no part of the specification."""
+    spec, metadata = siblings.cleaned(job), job["metadata"]
+    spec["metadata"].pop("deletionTimestamp", None)
+    spec["metadata"].get("annotations", {}).pop(NUDGED, None)
+    if metadata.get("ownerReferences"):
+        spec["metadata"]["ownerReferences"] = metadata["ownerReferences"]
+    kept_as = {
+        "name": f"{KEPT_PREFIX}{metadata['uid']}",
+        "namespace": namespace,
+        "labels": metadata_labels(COMPONENT),
+        "annotations": {JOB: metadata["name"], OLD_UID: metadata["uid"]},
+    }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": kept_as, "data": {SPEC_KEY: json.dumps(spec, sort_keys=True)}}
+
+
+def _annotation(obj: Object, name: str) -> str:
+    return str((obj["metadata"].get("annotations") or {}).get(name, ""))

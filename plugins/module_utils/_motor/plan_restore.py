@@ -1,0 +1,75 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verb `restore`: instances of the baseline that are not there are created again. Nothing is removed, and no count is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from . import counts, drift
+from .errors import Refused
+from .guard import RESTORE, open_intent
+from .ownership import LEASE
+from .plan import Plan
+from .record import APPLIED, intent_of, standing
+from .state import Snapshot, service_state
+from .stored import baseline_counts
+
+HOLD = "ascend.mindie/hold"
+
+
+def held_by_hand(snapshot: Snapshot) -> str:
+    """What somebody wrote on `motor-config` to keep the watcher's hands off the service, or ""."""
+    annotations = (snapshot.config_map or {}).get("metadata", {}).get("annotations") or {}
+    return f"motor-config has the annotation {HOLD}{': ' + annotations[HOLD] if annotations[HOLD] else ''}" if HOLD in annotations else ""
+
+
+def locked(snapshot: Snapshot, own: str = "") -> str:
+    """Who holds the lock of the service, or which change has not ended, or "". A holder whose name begins with `own` is one of ours."""
+    holder = ((snapshot.lease or {}).get("spec") or {}).get("holderIdentity") or ""
+    if holder and not (own and holder.startswith(own)):
+        return f"Lease {LEASE} is held by {holder}"
+    intent = open_intent(snapshot)
+    if not intent:
+        return ""
+    return f"an earlier {(intent_of(snapshot.lease) or {}).get('verb', 'change')} has not ended (started {intent.get('started', 'at an unknown time')})"
+
+
+def missing(snapshot: Snapshot) -> tuple[str, ...]:
+    """The instances of the baseline, by name, that are not there. None where an autoscaler owns the count, or a change is open."""
+    return drift.find(snapshot).missing if standing(snapshot.config_map) == APPLIED else ()
+
+
+def obstacle(snapshot: Snapshot, own: str = "") -> str:
+    """Why nothing may be restored now, or ""."""
+    found = standing(snapshot.config_map)
+    if found != APPLIED:
+        return f"motor-config is {found}: nothing says what the service last reached"
+    leaving = [instance.name for instance in service_state(snapshot).leaving()]
+    waits = f"still stopping: {', '.join(leaving)}" if leaving else ""
+    return held_by_hand(snapshot) or locked(snapshot, own) or waits
+
+
+def plan_restore(snapshot: Snapshot, own: str = "") -> Plan:
+    """Create what the baseline has and the cluster lacks. Empty when nothing is missing; raises Refused when nothing may be done."""
+    if not missing(snapshot):
+        return Plan(RESTORE, snapshot.namespace)
+    why = obstacle(snapshot, own)
+    if why:
+        raise Refused(f"Cannot restore instances of {snapshot.namespace}: {why}.", reason="NotRestored")
+    state = service_state(snapshot)
+    wanted = _wanted(baseline_counts(snapshot.config_map) or {}, state.counts(), state.owners)
+    return Plan(
+        verb=RESTORE,
+        namespace=snapshot.namespace,
+        steps=counts.growth(snapshot, state, wanted),
+        counts=wanted,
+        counts_before=state.counts(),
+        settles=False,
+    )
+
+
+def _wanted(baseline: Mapping[str, int], live: Mapping[str, int], owned: Mapping[str, object]) -> dict[str, int]:
+    """A surplus stays, and an autoscaler's count is its own."""
+    return {role: live.get(role, 0) if role in owned else max(count, live.get(role, 0)) for role, count in baseline.items()}
