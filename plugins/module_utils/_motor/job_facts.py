@@ -47,7 +47,7 @@ def facts(jobs: Sequence[Object], pod_groups: Sequence[Object], pods: Sequence[O
         name = _labels(pod).get(JOB_LABEL)
         if name:
             by_name[name].append(pod)
-    groups = {_owner_uid(group): group for group in pod_groups}
+    groups = by_owner(pod_groups)
     for job in jobs:
         name, uid = job["metadata"]["name"], job["metadata"].get("uid", "")
         own = by_name.pop(name, [])
@@ -66,10 +66,18 @@ def facts(jobs: Sequence[Object], pod_groups: Sequence[Object], pods: Sequence[O
 
 def failed_for_good(job: Object) -> str:
     """Why the operator has given the job up, or "". It never comes back: delete it and create it again."""
-    for condition in (job.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == "Failed" and condition.get("status") == "True":
-            return str(condition.get("message") or condition.get("reason") or "Failed")
-    return ""
+    failure = _failure(job)
+    return str(failure.get("message") or failure.get("reason") or "Failed") if failure else ""
+
+
+def is_invalid(job: Object) -> bool:
+    """Whether the operator has refused the job as it is, so that the same one would be refused again."""
+    return (_failure(job) or {}).get("reason") == "JobValidFailed"
+
+
+def by_owner(pod_groups: Iterable[Object]) -> dict[str, Object]:
+    """PodGroups by the uid of their AscendJob."""
+    return {_owner_uid(group): group for group in pod_groups}
 
 
 def running(pod_groups: Sequence[Object], rule: str, task: str) -> dict[str, int]:
@@ -129,6 +137,11 @@ def _verdict(
         return "pending", "its PodGroup is Pending: not enough NPUs are free, or its queue is not open"
     why = held(job, pod_groups, rule)
     return ("held", why) if why else ("starting", "its pods are about to be created")
+
+
+def _failure(job: Object) -> Object | None:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return next((row for row in conditions if row.get("type") == "Failed" and row.get("status") == "True"), None)
 
 
 def _read(rule: Object, source: str) -> Reading | RuleError:

@@ -143,9 +143,14 @@ def lost(pod: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any] | None]) 
     node = nodes[name]
     if node is None:
         return Trouble("failed", f"pod {pod['metadata']['name']}: node {name} is gone")
-    if (_condition(node, "Ready") or {}).get("status") == "True":
+    if node_is_ready(node):
         return None
     return Trouble("failed", f"pod {pod['metadata']['name']}: node {name} is not Ready")
+
+
+def node_is_ready(node: Mapping[str, Any]) -> bool:
+    """True when the Ready condition of a node is True; a node that nothing is heard of is not Ready."""
+    return (_condition(node, "Ready") or {}).get("status") == "True"
 
 
 def crashes(pod: Mapping[str, Any]) -> str:
