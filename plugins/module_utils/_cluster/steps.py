@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any
 
 from .._motor import readiness
@@ -19,8 +18,8 @@ from . import history
 from .api import Api, Conflict
 from .idle import until_idle
 from .waiting import Waiter
+from .writes import Stored, Writes
 
-WRITERS = 8
 _JUDGES: dict[str, readiness.Judge] = {
     GONE: readiness.gone,
     REDUCED: readiness.reduced,
@@ -40,8 +39,8 @@ class Execution:
         self._api = api.fenced(check)
         self._plan, self._waiter, self._check, self._wait = plan, waiter, check, wait
         self._snapshot, self._progress = snapshot, waiter.progress
-        self.done: list[Write] = []
-        self.unsure: list[Write] = []
+        self._writes = Writes(self._api)
+        self.done, self.unsure = self._writes.done, self._writes.unsure
         self.drained: list[dict[str, Any]] = []
         self.place = ""
 
@@ -75,34 +74,15 @@ class Execution:
 
     def write(self, step: Step) -> Snapshot:
         """Send the writes of a step, up to 8 at once; the first error wins after all have ended."""
-        with ThreadPoolExecutor(WRITERS) as pool:
-            answers = [(write, pool.submit(self._send, write)) for write in step.writes]
-        for write, answer in answers:
-            error = answer.exception()
-            if error is None:
-                self._take_over(write, answer.result())
-            elif isinstance(error, Conflict) and error.uncertain:
-                self.unsure.append(write)
-        for dummy, answer in answers:
-            answer.result()
+        for write, stored in self._writes.send(step.writes):
+            self._take_over(write, stored)
         return self._snapshot
 
-    def _take_over(self, write: Write, stored: Mapping[str, Any] | None) -> None:
-        self.done.append(write)
+    def _take_over(self, write: Write, stored: Stored) -> None:
         if write.verb == "delete":
             self._snapshot = self._snapshot.without(write.kind, write.name)
         elif stored and write.kind != "Namespace":
             self._snapshot = self._snapshot.with_object(stored)
-
-    def _send(self, write: Write) -> Mapping[str, Any] | None:
-        if write.verb == "create":
-            return self._api.create(write.body)
-        if write.verb == "delete":
-            self._api.delete(write.kind, write.namespace, write.name, preconditions=write.preconditions, propagation=write.propagation)
-            return None
-        if write.patch:
-            return self._api.patch(write.kind, write.namespace, write.name, write.body)
-        return self._api.replace(write.body)
 
     def _stale(self, step: Step) -> frozenset[str]:
         """The pods (by uid) that go with the workloads that this step deletes."""
