@@ -211,9 +211,15 @@ class Api:
         *,
         preconditions: Mapping[str, str] | None = None,
         propagation: str = "Background",
+        grace_seconds: int | None = None,
     ) -> bool:
-        """Delete an object; False when it was gone already. `preconditions` holds uid and/or resourceVersion."""
+        """Delete an object; False when it was gone already. `preconditions` holds uid and/or resourceVersion.
+
+        `grace_seconds` 0 removes a pod without waiting for its server.
+        """
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
         if preconditions:
             body["preconditions"] = dict(preconditions)
         try:
