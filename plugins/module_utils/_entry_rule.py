@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from . import _inputs
+from . import _inputs_rule
 from ._motor import rule_lint, rule_reader, rule_synthesis, scaling_rule
 from ._motor.errors import InputError
 from ._motor.findings import NOTE, Finding
@@ -72,7 +72,7 @@ def checked_rule(module: Any) -> Checked | None:
     _require_name(params["name"])
     if params["synthesize"] is not None:
         return synthesised(params["synthesize"])
-    given = _inputs.read_rule(params["rule"], params["rule_file"])
+    given = _inputs_rule.read_rule(params["rule"], params["rule_file"])
     if given is None:
         return None
     _require_same("name", given.name, params["name"], given.source)

@@ -12,11 +12,9 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ._motor import json_reader, rule_given
+from ._motor import json_reader
 from ._motor.errors import InputError
 from ._motor.json_reader import Document
-from ._motor.rule_given import GivenRule
-from ._motor.rule_reader import DATA_KEY
 
 try:
     import yaml
@@ -34,7 +32,6 @@ RELEASE_FOLDERS = ("yaml_template", "startup", "probe", "prestop")
 RELEASE_SUFFIXES = (".sh", ".py", ".conf", ".yaml", ".yml")
 TEMPLATE_FOLDER = "yaml_template"
 # What begins like this is meant as JSON, be it broken; comments may stand in front.
-_JSON_BEGINS = re.compile(r"(?:\s|\ufeff|#[^\n]*\n|//[^\n]*\n|/\*.*?\*/)*[\[{]", re.DOTALL)
 # What no reader of YAML, old or new, takes for a number (1e3, 0o17) or a truth value (y).
 _PLAIN = re.compile(r"[A-Za-z/][^\n]")
 _UNREADABLE: dict[type[Exception], str] = {
@@ -91,64 +88,6 @@ def read_release(path: str, option: str = "release") -> dict[str, object]:
         is_template = os.path.dirname(name) == TEMPLATE_FOLDER and name.endswith((".yaml", ".yml"))
         files[name] = read_yaml(text, described(option, full)) if is_template else text
     return files
-
-
-def read_rule(rule: str | Mapping[str, Any] | None, rule_file: str | None) -> GivenRule | None:
-    """The scaling rule of the options `rule` (text or mapping) and `rule_file` (path), None when neither is given.
-
-    A text is JSON or YAML: the rule itself, or a ConfigMap manifest with it. What the JSON of the rule is like is not looked at here.
-    Raises InputError when the file cannot be read, or a YAML text is none or has no rule.
-    """
-    if rule_file is not None:
-        return _rule_of_text(read_text("rule_file", rule_file), described("rule_file", rule_file))
-    if rule is None:
-        return None
-    if isinstance(rule, Mapping):
-        return rule_given.from_mapping(rule, "rule")
-    if not isinstance(rule, str):
-        raise InputError.at(f"a {type(rule).__name__} is neither JSON text nor a mapping: give one of them", source="rule")
-    return _rule_of_text(rule, "rule")
-
-
-def _rule_of_text(text: str, source: str) -> GivenRule:
-    if _JSON_BEGINS.match(text):
-        manifest = _json_manifest(text, source)
-        return rule_given.from_manifest(manifest, source) if manifest is not None else rule_given.from_text(text, source)
-    documents = [found for found in read_yaml(text, source) if isinstance(found, Mapping)]
-    # JSON that lost its first bracket happens to be YAML.
-    if not documents or ("kind" not in documents[0] and text.lstrip().startswith('"')):
-        return rule_given.from_text(text, source)
-    with_rule = [found for found in documents if DATA_KEY in (found.get("data") or ())]
-    if len(with_rule) > 1:
-        raise InputError.at(f"{len(with_rule)} ConfigMaps have a scaling rule: give a file with the one that is meant", source=source)
-    given = rule_given.from_mapping((with_rule or documents)[0], source)
-    place = _literal_place(text) if with_rule else None
-    return given if place is None else given.moved(*place)
-
-
-def _json_manifest(text: str, source: str) -> Mapping[str, Any] | None:
-    """The ConfigMap of a JSON text as `kubectl get -o json` writes it, or None when it is something else."""
-    try:
-        found = json_reader.read(text, source=source).data
-    except InputError:
-        return None
-    return found if isinstance(found, dict) and found.get("kind") == "ConfigMap" else None
-
-
-def _literal_place(text: str) -> tuple[int, int] | None:
-    """How many lines stand in front of the rule's text in a manifest, and its indentation; None unless it is a literal block (`|`)."""
-    for document in yaml.compose_all(text, Loader=yaml.SafeLoader):
-        node = _member(_member(document, "data"), DATA_KEY)
-        if isinstance(node, yaml.ScalarNode) and node.style == "|":
-            lines = text.split("\n")[node.start_mark.line + 1 :]
-            first = next((line for line in lines if line.strip()), "")
-            return node.start_mark.line + 1, len(first) - len(first.lstrip(" "))
-    return None
-
-
-def _member(node: Any, key: str) -> Any:
-    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-    return next((value for name, value in pairs if name.value == key), None)
 
 
 def read_documents(option: str, value: Any) -> tuple[list[Any], str]:

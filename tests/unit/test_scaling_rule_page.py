@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.ascend.mindie.plugins.module_utils import _entry_rule, _inputs
+from ansible_collections.ascend.mindie.plugins.module_utils import _entry_rule, _inputs_rule
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import rule_codes, rule_synthesis, scaling_rule
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_reader import Reading
 
@@ -25,7 +25,7 @@ ROWS = re.findall(r"^\| (\d) \+ (\d) \| (\d|none) \| (yes|no) \| (yes|no) \|", P
 def sample() -> Reading:
     """The rule at the top of the page, which has no findings."""
     blocks = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
-    given = _inputs.read_rule(blocks[0], None)
+    given = _inputs_rule.read_rule(blocks[0], None)
     assert given is not None
     checked = _entry_rule.checked(given, relaxed_input=False)
     assert checked.findings == () and checked.reading is not None
@@ -58,7 +58,7 @@ def test_the_rule_that_the_page_makes_is_the_one_it_says() -> None:
 
 def test_the_example_of_a_rule_has_no_findings() -> None:
     for path in sorted((ROOT / "examples" / "scaling-rules").iterdir()):
-        given = _inputs.read_rule(None, str(path))
+        given = _inputs_rule.read_rule(None, str(path))
         assert given is not None
         checked = _entry_rule.checked(given, relaxed_input="relaxed" in path.name)
         assert {finding.severity for finding in checked.findings} <= {"note"} and checked.reading is not None, path.name

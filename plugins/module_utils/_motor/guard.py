@@ -11,6 +11,8 @@ from .errors import Refused
 from .record import ABSENT, UNFINISHED, applied_of, intent_of, standing
 from .state import Snapshot
 
+# Changes of whole services and of counts: what other verbs have to tell apart.
+DEPLOY, SCALE = "deploy", "scale"
 # Of the intent under which a scaling rule is edited.
 RULE_VERB = "rule"
 # What the rescheduling watcher does.
@@ -44,8 +46,8 @@ def unfinished_verb(snapshot: Snapshot) -> str | None:
     """The verb of a change that began and did not end, or None."""
     intent = open_intent(snapshot)
     if intent:
-        return str(intent.get("verb", "deploy"))
-    return "deploy" if standing(snapshot.config_map) == UNFINISHED else None
+        return str(intent.get("verb", DEPLOY))
+    return DEPLOY if standing(snapshot.config_map) == UNFINISHED else None
 
 
 def require_finished(snapshot: Snapshot, verb: str) -> None:

@@ -14,11 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import json_reader, secrets, siblings
+from . import json_reader, secrets, shell_environment, siblings
 from .digests import sha256
 from .errors import InputError, Refused
 from .json_reader import Document, Path, dotted
-from .manifests import environment
 from .ownership import CONFIG_MAP, metadata_labels
 from .record import USER_CONFIG_KEY, applied_of
 from .state import Snapshot
@@ -89,7 +88,7 @@ def summary(revision: Mapping[str, Any]) -> dict[str, Any]:
 
 def release_digest(data: Mapping[str, str]) -> str:
     """What tells the scripts of one release from those of another, whatever environment is in them."""
-    return sha256(json.dumps(environment.without_functions(data), sort_keys=True))
+    return sha256(json.dumps(shell_environment.without_functions(data), sort_keys=True))
 
 
 def restored_config(revision: Mapping[str, Any], current: Mapping[str, str]) -> Document:
@@ -153,7 +152,7 @@ def _revision(snapshot: Snapshot, number: int, content: Mapping[str, Any]) -> di
 
 
 def _env_text(data: Mapping[str, str]) -> str:
-    env = environment.read(data)
+    env = shell_environment.read(data)
     return "" if env is None else json.dumps(env, ensure_ascii=False)
 
 

@@ -13,6 +13,7 @@ from . import baseline, counts, deployments, generation, replace, siblings
 from .choice import Choice
 from .converge import OTHER_START, WORKLOADS, Convergence, Outdated, converge, is_going, live_objects, marked
 from .errors import InputError, Refused
+from .guard import DEPLOY as VERB
 from .guard import unfinished_verb
 from .job_facts import BACKEND as JOBS
 from .job_facts import failed_for_good
@@ -24,7 +25,6 @@ from .rendered import Rendered
 from .state import ServiceState, Snapshot, service_state
 from .user_config import UserConfig
 
-VERB = "deploy"
 _REFERRING = WORKLOADS | {"ClusterRoleBinding"}
 _WHY_NEW_SET = "new pods are to differ; the operator never changes the ones that run"
 _MADE_ANEW = "It never comes back by itself: set allow_restart: true to have it made anew, or remove it (order: unhealthy_first)."

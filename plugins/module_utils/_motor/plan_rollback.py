@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import counts, deployments, plan_deploy, plan_remove, plan_scale
+from . import counts, deployments, plan_remove
 from .choice import Choice
 from .errors import Refused
+from .guard import DEPLOY, SCALE
 from .instances import ENGINE_ROLES, parse_instance_name
 from .plan import Plan, Step, Write, update
 from .record import APPLIED, DEPLOYER, applied_of, standing
@@ -26,7 +27,7 @@ def plan_rollback(before: Snapshot, now: Snapshot, failed: Plan) -> Plan:
     A service that was never reached in full is removed, its claims stay. The record stays as it is. Raises Refused for
     changes that are more than counts.
     """
-    if failed.verb not in (plan_scale.VERB, plan_deploy.VERB):
+    if failed.verb not in (SCALE, DEPLOY):
         raise Refused(f"{failed.verb} changes more than counts.", reason="NoRollback")
     replaced = [subject.name for step in failed.steps if step.writes for subject in step.subjects]
     if replaced and _baseline(before) is not None:

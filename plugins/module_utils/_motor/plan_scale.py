@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from . import baseline, counts, drift
 from .choice import Choice
 from .errors import InputError, Refused
+from .guard import SCALE as VERB
 from .guard import require_finished, require_service, unfinished_verb
 from .owners import Owner
 from .plan import Plan
 from .record import USER_CONFIG_KEY
 from .state import Snapshot, service_state
 from .user_config import UserConfig, with_counts
-
-VERB = "scale"
 
 
 def plan_scale(

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..ownership import CONFIG_MAP, metadata_labels
 from ..record import USER_CONFIG_KEY
+from ..shell_environment import inject
 from ..sizes import check_size
 from . import environment, kv
 from .context import Context
@@ -33,7 +34,7 @@ def config_map(context: Context) -> dict[str, Any]:
     if context.is_2026_05:
         data[BOOT] = _patched(context, data[BOOT])
     for script, name, text in environment.functions(context):
-        data[script] = environment.inject(data[script], name, text)
+        data[script] = inject(data[script], name, text)
     data[USER_CONFIG_KEY] = context.config.text
     check_size(data, source=context.config.document.source)
     metadata = {"name": CONFIG_MAP, "namespace": context.namespace, "labels": metadata_labels(COMPONENT)}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.ascend.mindie.plugins.module_utils import _entry_rule, _inputs
+from ansible_collections.ascend.mindie.plugins.module_utils import _entry_rule, _inputs_rule
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_reader import DATA_KEY
 from tests.functional.rules import DOCUMENTED, TWO_TIERS, mapping
@@ -23,7 +23,7 @@ BROKEN = TWO_TIERS.replace('"2",', '"2"', 1)
 
 def place(text: str) -> tuple[int | None, int | None]:
     """Where the first finding is."""
-    given = _inputs.read_rule(text, None)
+    given = _inputs_rule.read_rule(text, None)
     assert given is not None
     finding = _entry_rule.checked(given, relaxed_input=False).findings[0]
     return finding.line, finding.column
@@ -35,7 +35,7 @@ def manifest(text: str, indent: int) -> str:
 
 
 def test_nothing_given_is_no_rule() -> None:
-    assert _inputs.read_rule(None, None) is None
+    assert _inputs_rule.read_rule(None, None) is None
 
 
 def test_text_that_begins_like_json_is_json_be_it_broken() -> None:
@@ -52,7 +52,7 @@ def test_text_that_begins_like_json_is_json_be_it_broken() -> None:
         "null",
         '"elastic_scaling_list": []',
     ):
-        given = _inputs.read_rule(text, None)
+        given = _inputs_rule.read_rule(text, None)
         assert given is not None and given.data == {DATA_KEY: text} and given.typed
 
 
@@ -72,23 +72,23 @@ def test_a_rule_in_another_kind_of_scalar_keeps_its_own_places() -> None:
 
 
 def test_a_byte_order_mark_in_a_manifest_is_found() -> None:
-    given = _inputs.read_rule(manifest("\ufeff" + TWO_TIERS, 4), None)
+    given = _inputs_rule.read_rule(manifest("\ufeff" + TWO_TIERS, 4), None)
     assert given is not None
     assert [finding.code for finding in _entry_rule.checked(given, relaxed_input=False).findings] == ["R103"]
 
 
 def test_of_several_documents_the_one_with_a_rule_is_meant() -> None:
     other = "kind: Namespace\nmetadata: {name: x}\n---\n"
-    given = _inputs.read_rule(other + DOCUMENTED, None)
+    given = _inputs_rule.read_rule(other + DOCUMENTED, None)
     assert given is not None and given.name == "scaling-rule" and given.namespace == "mindie-service"
     line = 1 + other.count("\n") + 4
     assert _entry_rule.checked(given, relaxed_input=False).findings[0].line == line
     with pytest.raises(InputError, match="2 ConfigMaps have a scaling rule"):
-        _inputs.read_rule(DOCUMENTED + "---\n" + DOCUMENTED, None)
+        _inputs_rule.read_rule(DOCUMENTED + "---\n" + DOCUMENTED, None)
 
 
 def test_a_manifest_without_the_key_is_one_of_a_rule_without_it() -> None:
-    given = _inputs.read_rule({"kind": "ConfigMap", "data": {"elastic-scaling.json": TWO_TIERS}}, None)
+    given = _inputs_rule.read_rule({"kind": "ConfigMap", "data": {"elastic-scaling.json": TWO_TIERS}}, None)
     assert given is not None
     assert [finding.code for finding in _entry_rule.checked(given, relaxed_input=False).findings] == ["R101"]
 
@@ -109,21 +109,21 @@ def test_a_manifest_without_the_key_is_one_of_a_rule_without_it() -> None:
 )
 def test_what_cannot_be_a_rule_is_refused_with_its_place(rule: Any, said: str) -> None:
     with pytest.raises(InputError) as failed:
-        _inputs.read_rule(rule, None)
+        _inputs_rule.read_rule(rule, None)
     assert said in failed.value.message
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"rule_file \(.*nothing\): there is no such file"):
-        _inputs.read_rule(None, str(tmp_path / "nothing"))
+        _inputs_rule.read_rule(None, str(tmp_path / "nothing"))
 
 
 def test_a_mapping_has_no_lines_and_its_numbers_become_texts() -> None:
-    given = _inputs.read_rule({**mapping(2, 1), "version": 1.0}, None)
+    given = _inputs_rule.read_rule({**mapping(2, 1), "version": 1.0}, None)
     assert given is not None and json.loads(given.data[DATA_KEY]) == json.loads(TWO_TIERS)
     wrong = mapping(2, 1)
     wrong["elastic_scaling_list"][0]["group_list"][0]["group_num"] = "two"
-    given = _inputs.read_rule(wrong, None)
+    given = _inputs_rule.read_rule(wrong, None)
     assert given is not None
     finding = _entry_rule.checked(given, relaxed_input=False).findings[0]
     assert (finding.line, finding.column) == (None, None) and "line" not in finding.message
@@ -132,7 +132,7 @@ def test_a_mapping_has_no_lines_and_its_numbers_become_texts() -> None:
 
 def test_things_that_are_no_tiers_and_groups_are_left_for_the_check_to_judge() -> None:
     for odd in ({"elastic_scaling_list": 3}, {"elastic_scaling_list": ["x", {"group_list": 1}, {"group_list": ["x"]}]}, {"version": True}):
-        given = _inputs.read_rule(odd, None)
+        given = _inputs_rule.read_rule(odd, None)
         assert given is not None and json.loads(given.data[DATA_KEY]) == odd
         assert _entry_rule.checked(given, relaxed_input=False).reading is None
 
@@ -141,7 +141,7 @@ def test_the_documented_sample_becomes_the_two_tiers_of_its_page(shared_dir: Pat
     file = shared_dir / "upstream" / "samples" / "elastic-scaling-as-documented.yaml"
     if not file.exists():
         pytest.skip("the recorded documentation is not there")
-    given = _inputs.read_rule(None, str(file))
+    given = _inputs_rule.read_rule(None, str(file))
     assert given is not None
     strict = _entry_rule.checked(given, relaxed_input=False)
     finding = strict.findings[0]
@@ -157,7 +157,7 @@ def test_recorded_rules_given_as_text_are_taken_exactly_when_the_operator_takes_
     vectors = [vector for vector in map(json.loads, lines) if "rule" in vector]
     for vector in vectors:
         try:
-            given = _inputs.read_rule(vector["rule"], None)
+            given = _inputs_rule.read_rule(vector["rule"], None)
         except InputError:
             assert vector["expect"]["load"] != "ok", vector["id"]
             continue

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ascend.mindie.plugins.module_utils._motor import deployments, history, record, secrets
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import deployments, history, record, secrets, shell_environment
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import Refused
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import environment
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_scale import plan_scale
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.user_config import UserConfig, parse
@@ -25,8 +24,8 @@ SECRET, TOKEN = "correct horse", 'to"ken $1'
 CONFIG = services.user_config(api_key_config={"valid_keys": [SECRET, "two"]}, kv_url="redis://user:pass@host/1")
 COMMON = {"A": "1", "HF_TOKEN": TOKEN, "ENGINE_TYPE": "vllm", "MODEL_NAME": "m", "NORTH_PLATFORM": None, "SERVICE_ID": "s"}
 SCRIPTS = {
-    "common.sh": environment.function("set_common_env", COMMON) + "set_common_env\n",
-    "engine.sh": environment.function("set_prefill_env", {**COMMON, "B": 2}) + "set_prefill_env\n",
+    "common.sh": shell_environment.function("set_common_env", COMMON) + "set_common_env\n",
+    "engine.sh": shell_environment.function("set_prefill_env", {**COMMON, "B": 2}) + "set_prefill_env\n",
 }
 KEY = record.USER_CONFIG_KEY
 
@@ -107,7 +106,7 @@ def test_the_environment_comes_back_from_the_functions_in_the_scripts() -> None:
         "motor_engine_prefill_env": {"B": 2},
     }
     assert history.same_env(kept, current)
-    other = {"common.sh": environment.function("set_common_env", {**COMMON, "A": "2"})}
+    other = {"common.sh": shell_environment.function("set_common_env", {**COMMON, "A": "2"})}
     assert not history.same_env(kept, {**current, **other})
     without = history.entry(recorded(scripts={}), "").obj
     assert history.restored_env(without, current) is None and not history.same_env(without, current)
@@ -122,17 +121,19 @@ def test_a_changed_token_of_the_environment_is_refused() -> None:
 
 @pytest.mark.parametrize("value", ["", "plain", 'a"b`c\\d\\n$HOME', "line\nline\ttab\r", 3, 1.5, True, False, None, "\\", "\\\\t", "ünï"])
 def test_every_value_of_a_variable_is_read_as_it_was_written(value: Any) -> None:
-    assert environment.read({"x.sh": environment.function("set_common_env", {"V": value})}) == {"motor_common_env": {"V": value}}
+    assert shell_environment.read({"x.sh": shell_environment.function("set_common_env", {"V": value})}) == {
+        "motor_common_env": {"V": value}
+    }
 
 
 @pytest.mark.parametrize("text", ["function set_common_env() {\n    export A=$(date)\n}\n", "function set_common_env() {\n  true\n}\n"])
 def test_functions_that_no_deployer_wrote_are_not_read(text: str) -> None:
-    assert environment.read({"common.sh": text}) is None
+    assert shell_environment.read({"common.sh": text}) is None
 
 
 def test_the_release_is_told_from_the_environment() -> None:
     current = data_of(recorded())
-    other_env = {**current, "common.sh": environment.function("set_common_env", {"A": "2"}) + "set_common_env\n"}
+    other_env = {**current, "common.sh": shell_environment.function("set_common_env", {"A": "2"}) + "set_common_env\n"}
     assert history.release_digest(current) == history.release_digest(other_env)
     assert history.release_digest(current) != history.release_digest({**current, "engine.sh": "exec other\n"})
 

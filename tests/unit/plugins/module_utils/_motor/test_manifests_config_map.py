@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import shell_environment
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests import environment
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.render import render
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.release import SCRIPTS, SHAPE_2026_05, SHAPE_2026_07, understand
 
@@ -126,27 +126,27 @@ def test_without_engine_type_and_north_platform() -> None:
 
 
 def test_the_text_of_a_function() -> None:
-    assert environment.function("set_x_env", {"A": "b", "C": 1}) == 'function set_x_env() {\n    export A="b"\n    export C=1\n}\n'
+    assert shell_environment.function("set_x_env", {"A": "b", "C": 1}) == 'function set_x_env() {\n    export A="b"\n    export C=1\n}\n'
 
 
 def test_a_function_stands_in_front_of_a_script_or_replaces_its_older_self() -> None:
-    old, new = environment.function("set_x_env", {"A": "old"}), environment.function("set_x_env", {"A": "new", "B": "\n}\n"})
-    assert environment.inject("#!/bin/bash\nset_x_env\n", "set_x_env", new) == f"{new}#!/bin/bash\nset_x_env\n"
-    assert environment.inject(f"#!/bin/bash\n{old}set_x_env\n", "set_x_env", new) == f"#!/bin/bash\n{new}set_x_env\n"
-    assert environment.inject(old.rstrip("\n"), "set_x_env", new) == new
-    assert environment.inject("function set_x_env() {\n  broken\n", "set_x_env", new).startswith(new)
+    old, new = shell_environment.function("set_x_env", {"A": "old"}), shell_environment.function("set_x_env", {"A": "new", "B": "\n}\n"})
+    assert shell_environment.inject("#!/bin/bash\nset_x_env\n", "set_x_env", new) == f"{new}#!/bin/bash\nset_x_env\n"
+    assert shell_environment.inject(f"#!/bin/bash\n{old}set_x_env\n", "set_x_env", new) == f"#!/bin/bash\n{new}set_x_env\n"
+    assert shell_environment.inject(old.rstrip("\n"), "set_x_env", new) == new
+    assert shell_environment.inject("function set_x_env() {\n  broken\n", "set_x_env", new).startswith(new)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize("value", ["plain", 'with "quotes"', "back\\slash", "`id`", "a b;c&d|e", "'single'", ""])
 def test_the_shell_reads_a_value_back(value: str) -> None:
-    script = environment.function("set_x_env", {"VALUE": value}) + 'set_x_env\nprintf %s "$VALUE"\n'
+    script = shell_environment.function("set_x_env", {"VALUE": value}) + 'set_x_env\nprintf %s "$VALUE"\n'
     assert subprocess.run(["bash", "-c", script], capture_output=True, check=True, text=True).stdout == value
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_the_shell_evaluates_dollars() -> None:
-    script = environment.function("set_x_env", {"VALUE": "$HOME and $(echo command)"}) + 'set_x_env\nprintf %s "$VALUE"\n'
+    script = shell_environment.function("set_x_env", {"VALUE": "$HOME and $(echo command)"}) + 'set_x_env\nprintf %s "$VALUE"\n'
     found = subprocess.run(["bash", "-c", script], capture_output=True, check=True, text=True, env={"HOME": "/h", "PATH": "/bin:/usr/bin"})
     assert found.stdout == "/h and command"
 
