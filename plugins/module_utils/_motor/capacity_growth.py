@@ -23,7 +23,7 @@ from .capacity_model import Shape
 from .capacity_room import Place, Room
 from .errors import InputError
 from .rule_reader import Size
-from .scaling_rule import SATISFIED, decide, pick
+from .scaling_rule import SATISFIED, decide, pick, reached
 
 # Why an instance that exists does not run.
 HELD, NO_ROOM, GIVEN_UP, CRASH = "held", "no_room", "given_up", "crash"
@@ -92,11 +92,7 @@ class Task:
 
     def tier(self, running: Sequence[int]) -> int | None:
         """The largest tier that is satisfied; None: not even the smallest one is, so the service is down."""
-        named = self.named(running)
-        for index, tier in enumerate(self.tiers):
-            if all(named.get(group, 0) >= size.number for group, size in tier.items()):
-                return index
-        return None
+        return reached(self.tiers, self.named(running))
 
     def short(self, running: Sequence[int]) -> int:
         """How many decode instances are missing from the first tier, as the Motor controller sees it (0 when it gives up nothing)."""

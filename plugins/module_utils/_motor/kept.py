@@ -25,6 +25,7 @@ from .pods import NPU_RESOURCES
 from .rank_tables import RANK_TABLE_PREFIX
 from .record import USER_CONFIG_KEY, fingerprint
 from .rule_reader import DATA_KEY
+from .servers import SUPER_POD_ANNOTATION
 from .workloads import ASCEND_JOB
 
 Object = Mapping[str, Any]
@@ -34,7 +35,7 @@ Tree = Any
 ALL = None
 ANY_KEY = "*"
 
-SUPER_POD_ANNOTATION = "superPodID"
+
 _OWN_ANNOTATIONS = "ascend.mindie/"
 _ANNOTATIONS = frozenset({SUPER_POD_BLOCK, SUPER_POD_ANNOTATION})
 _METADATA = (

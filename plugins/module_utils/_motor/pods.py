@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 NPU_RESOURCES = ("huawei.com/Ascend910", "huawei.com/npu")
@@ -60,6 +61,11 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
     return condition is not None and condition.get("status") == "True"
 
 
+def is_over(pod: Mapping[str, Any]) -> bool:
+    """True when all its containers have ended for good, so that its NPUs are free though the pod is there."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
 def has_started(pod: Mapping[str, Any]) -> bool:
     """True when its containers run, ready or not."""
     return (pod.get("status") or {}).get("phase") == "Running"
@@ -74,6 +80,19 @@ def ready_since(pod: Mapping[str, Any]) -> str:
     """When readiness last changed (RFC 3339), or the pod's creation."""
     condition = _condition(pod, "Ready") or {}
     return str(condition.get("lastTransitionTime") or pod["metadata"].get("creationTimestamp") or "")
+
+
+def told_to_stop(pod: Mapping[str, Any]) -> str:
+    """When the pod was told to stop (RFC 3339); its deletionTimestamp is the time by which it has to be gone. "" when it was not."""
+    gone_by = str(pod["metadata"].get("deletionTimestamp") or "")
+    grace = pod["metadata"].get("deletionGracePeriodSeconds")
+    if not gone_by or not grace:
+        return gone_by
+    try:
+        told = datetime.fromisoformat(gone_by) - timedelta(seconds=int(grace))
+    except ValueError:
+        return gone_by
+    return told.isoformat().replace("+00:00", "Z")
 
 
 def npus(pod: Mapping[str, Any]) -> int:
@@ -141,16 +160,24 @@ def lost(pod: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any] | None]) 
     if name not in nodes:
         return None
     node = nodes[name]
+    # Nobody but the kubelet of the node can end a pod, and its job makes no other one as long as it is there.
+    hangs = " hangs while it is stopped" if is_leaving(pod) else ""
     if node is None:
-        return Trouble("failed", f"pod {pod['metadata']['name']}: node {name} is gone")
+        return Trouble("failed", f"pod {pod['metadata']['name']}{hangs}: node {name} is gone")
     if node_is_ready(node):
         return None
-    return Trouble("failed", f"pod {pod['metadata']['name']}: node {name} is not Ready")
+    since = node_since(node)
+    return Trouble("failed", f"pod {pod['metadata']['name']}{hangs}: node {name} is not Ready" + (f" since {since}" if since else ""))
 
 
 def node_is_ready(node: Mapping[str, Any]) -> bool:
-    """True when the Ready condition of a node is True; a node that nothing is heard of is not Ready."""
+    """True when the Ready condition of a node is True; it is Unknown when the node is not heard of."""
     return (_condition(node, "Ready") or {}).get("status") == "True"
+
+
+def node_since(node: Mapping[str, Any]) -> str:
+    """When the readiness of a node last changed (RFC 3339), "" when nothing says so."""
+    return str((_condition(node, "Ready") or {}).get("lastTransitionTime") or "")
 
 
 def crashes(pod: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from .capacity_model import Server, Shape
 from .findings import Finding
-from .job_facts import GROUP_LABEL, RETRIES_LABEL, RULE_LABEL, TASK_LABEL, failed_for_good, pod_group_of, running
+from .job_facts import GROUP_LABEL, RETRIES_LABEL, RULE_LABEL, TASK_LABEL, Census, failed_for_good
 from .ownership import ENGINE_JOB_APP
 from .rank_tables import rank_table_name
 from .rule_codes import finding
@@ -28,6 +28,8 @@ FRAMEWORKS = ("pytorch", "mindspore", "tensorflow")
 # Restarts are counted over the whole life of a job; what is used up in months is too few.
 FEW_RESTARTS = 1000
 _ALIKE = 0.6
+# Comparing takes a while, and of hundreds of names some are always alike.
+_MOST_WORDS = 100
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,12 @@ def called(obj: Object, kind: str = ASCEND_JOB) -> str:
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """The one that is most like `word`, to be put behind it; "" when none is."""
-    near = difflib.get_close_matches(word, list(words), n=1, cutoff=_ALIKE)
+    among = list(words)
+    near = difflib.get_close_matches(word, among, n=1, cutoff=_ALIKE) if len(among) <= _MOST_WORDS else ()
     return f' (nearest: "{near[0]}")' if near else ""
 
 
-def tasks(live: LiveTask) -> list[Task]:
+def tasks(live: LiveTask, census: Census) -> list[Task]:
     """The tasks that share the rule, the one that is meant (or has most jobs) first."""
     jobs: dict[str, dict[str, list[Object]]] = defaultdict(lambda: defaultdict(list))
     number: Counter[str] = Counter({live.task: len(live.jobs) + 1}) if live.task else Counter()
@@ -103,10 +106,10 @@ def tasks(live: LiveTask) -> list[Task]:
             jobs[own[TASK_LABEL]][own[GROUP_LABEL]].append(job)
             number[own[TASK_LABEL]] += 1
     ordered = sorted(number, key=lambda name: (-number[name], name))
-    return [Task(name, jobs[name], running(live.pod_groups, live.rule_name, name)) for name in ordered]
+    return [Task(name, jobs[name], census.running(live.rule_name, name)) for name in ordered]
 
 
-def check(reading: Reading, live: LiveTask, among: Iterable[Task]) -> Iterator[Finding]:
+def check(reading: Reading, live: LiveTask, among: Iterable[Task], census: Census) -> Iterator[Finding]:
     """Everything that there is to say about single jobs. `among` are the `tasks`."""
     counts = {task.name: task.running for task in among}
     with_pods = {labels(pod).get(JOB_LABEL) for pod in live.pods}
@@ -119,7 +122,7 @@ def check(reading: Reading, live: LiveTask, among: Iterable[Task]) -> Iterator[F
             yield from _in_rule(job, name, reading, counts[labels(job)[TASK_LABEL]])
         else:
             yield from _incomplete(job, name)
-        own = pod_group_of(live.pod_groups, job)
+        own = census.pod_group(job)
         yield from _accepted(job, name)
         yield from _pod_group(job, name, own, has_pods=job["metadata"]["name"] in with_pods)
         yield from _restarts(job, name)

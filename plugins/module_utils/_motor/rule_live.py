@@ -19,7 +19,7 @@ from .capacity import impossible_tiers
 from .capacity_model import Shape
 from .errors import InputError
 from .findings import NOTE, WARNING, Finding, by_severity
-from .job_facts import GROUP_LABEL, RULE_LABEL, TASK_LABEL
+from .job_facts import GROUP_LABEL, RULE_LABEL, TASK_LABEL, Census
 from .rule_codes import finding
 from .rule_jobs import LiveTask, Object, Task, nearest
 from .rule_lint import may_count
@@ -38,8 +38,9 @@ _ROLE = {"p": _PREFILL, "d": _DECODE}
 def lint_live(reading: Reading, live: LiveTask) -> tuple[Finding, ...]:
     """Check an accepted rule against what is live, the worst first. Nothing is found where `live` does not know."""
     counting = [index for index, counts in enumerate(may_count(reading.tiers)) if counts]
-    tasks = rule_jobs.tasks(live)
-    found = [*_unnamed(live, tasks), *rule_jobs.check(reading, live, tasks)]
+    census = Census(live.pod_groups)
+    tasks = rule_jobs.tasks(live, census)
+    found = [*_unnamed(live, tasks), *rule_jobs.check(reading, live, tasks, census)]
     if counting:
         for task in tasks:
             found += [*_surplus(reading, live, task), *_apart(reading.tiers[counting[-1]], live, tasks, task)]

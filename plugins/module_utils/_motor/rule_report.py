@@ -13,11 +13,11 @@ from . import job_facts, scaling_rule
 from . import pods as pod_facts
 from .capacity import Instance, Server, Shape
 from .findings import Finding
-from .job_facts import GROUP_LABEL, RULE_LABEL, TASK_LABEL
+from .job_facts import GROUP_LABEL, RULE_LABEL, TASK_LABEL, Census, pods_by_job
 from .plan_rule import meaning, strict_text
 from .rule_reader import Reading
 from .state import Object, Snapshot, is_deleted
-from .workloads import JOB_LABEL, pod_count
+from .workloads import pod_count
 
 _HOLDS = "the operator refuses the rule, so that it holds every job"
 
@@ -62,7 +62,8 @@ def running(snapshot: Snapshot, name: str) -> dict[str, dict[str, int]]:
     """Running instances by task and group, as the operator counts them. A task without any is there, too."""
     objects = (*snapshot.jobs, *snapshot.pod_groups)
     found = {_labels(obj).get(TASK_LABEL, "") for obj in objects if _labels(obj).get(RULE_LABEL) == name}
-    return {task: dict(job_facts.running(snapshot.pod_groups, name, task)) for task in found}
+    census = Census(snapshot.pod_groups)
+    return {task: dict(census.running(name, task)) for task in found}
 
 
 def group_answers(reading: Reading | None, counts: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -74,6 +75,7 @@ def group_answers(reading: Reading | None, counts: Mapping[str, int]) -> list[di
 def job_answers(snapshot: Snapshot, name: str, reading: Reading | None) -> list[dict[str, Any]]:
     """Whether each job that names the rule may create pods now."""
     counts = running(snapshot, name)
+    census, pods = Census(snapshot.pod_groups), pods_by_job(snapshot.pods)
     jobs = sorted((job for job in snapshot.jobs if _labels(job).get(RULE_LABEL) == name), key=lambda job: str(job["metadata"]["name"]))
     return [
         {
@@ -81,7 +83,7 @@ def job_answers(snapshot: Snapshot, name: str, reading: Reading | None) -> list[
             "group": _labels(job).get(GROUP_LABEL, ""),
             "job_id": _labels(job).get(TASK_LABEL, ""),
             **(
-                _beside_the_rule(snapshot, job)
+                _beside_the_rule(census, job, pods.get(job["metadata"]["name"], []))
                 or _decided(reading, counts[_labels(job).get(TASK_LABEL, "")], _labels(job).get(GROUP_LABEL, ""))
             ),
         }
@@ -89,14 +91,14 @@ def job_answers(snapshot: Snapshot, name: str, reading: Reading | None) -> list[
     ]
 
 
-def _beside_the_rule(snapshot: Snapshot, job: Object) -> dict[str, Any] | None:
+def _beside_the_rule(census: Census, job: Object, pods: Sequence[Object]) -> dict[str, Any] | None:
     """What keeps a job from creating pods before the operator asks the rule, in the order in which it looks; None when it asks."""
-    why = _not_asked(snapshot, job)
+    why = _not_asked(census, job, pods)
     return {"may_create": False, "crashes": False, "why": why} if why else None
 
 
-def _not_asked(snapshot: Snapshot, job: Object) -> str:
-    labels, name = _labels(job), job["metadata"]["name"]
+def _not_asked(census: Census, job: Object, pods: Sequence[Object]) -> str:
+    labels = _labels(job)
     if is_deleted(job):
         return "it is being deleted"
     missing = [key for key in (GROUP_LABEL, TASK_LABEL) if key not in labels]
@@ -105,28 +107,17 @@ def _not_asked(snapshot: Snapshot, job: Object) -> str:
     over = job_facts.failed_for_good(job)
     if over:
         return f"the operator has given it up for good ({over}): delete it and create it again"
-    pods = [pod for pod in snapshot.pods if _labels(pod).get(JOB_LABEL) == name]
     if len(pods) >= pod_count(job):
         ill = next((trouble.reason for trouble in map(pod_facts.trouble, pods) if trouble), "")
         return f"it has all its {len(pods)} pods and needs no more" + (f", but they do not run: {ill}" if ill else "")
-    own = job_facts.pod_group_of(snapshot.pod_groups, job)
+    own = census.pod_group(job)
     if job_facts.phase(own) == job_facts.PENDING:
         return "its PodGroup is Pending, as not enough NPUs are free (or its queue is not open): the operator does not even ask the rule"
     if own is None:
         return "the Ascend Operator has made no PodGroup for it yet, so that it does not even ask the rule"
     if not job_facts.phase(own):
         return "Volcano has not looked at its PodGroup yet: the operator does not even ask the rule"
-    nameless = [
-        group["metadata"]["name"] for group in snapshot.pod_groups if _same_task(group, labels) and GROUP_LABEL not in _labels(group)
-    ]
-    if nameless:
-        return f"PodGroup {nameless[0]} has no label {GROUP_LABEL}, so that the operator cannot count and holds every job of the task"
-    return ""
-
-
-def _same_task(pod_group: Object, labels: Mapping[str, str]) -> bool:
-    found = _labels(pod_group)
-    return all(found.get(key) == labels.get(key) for key in (RULE_LABEL, TASK_LABEL))
+    return census.uncountable(labels[RULE_LABEL], labels[TASK_LABEL])
 
 
 def _decided(reading: Reading | None, counts: Mapping[str, int], group: str) -> dict[str, Any]:

@@ -41,6 +41,14 @@ def pick(tiers: Sequence[Mapping[str, Size]], running: Mapping[str, int]) -> int
     return SATISFIED
 
 
+def reached(tiers: Sequence[Mapping[str, Size]], running: Mapping[str, int]) -> int | None:
+    """The index of the largest tier all of whose counts run; None: not even the smallest one."""
+    for index, tier in enumerate(tiers):
+        if all(running.get(group, 0) >= size.number for group, size in tier.items()):
+            return index
+    return None
+
+
 def decide(tiers: Sequence[Mapping[str, Size]], running: Mapping[str, int], group: str) -> Decision:
     """Whether a job of `group` may create its pods now.
 

@@ -19,7 +19,7 @@ from .ownership import CONFIG_MAP, CONTROL_APP, JOB_APP, JOB_APPS
 from .record import intent_of, standing
 from .rule_reader import DATA_KEY
 from .siblings import is_engine
-from .workloads import ASCEND_JOB, JOB_LABEL
+from .workloads import ASCEND_JOB, JOB_LABEL, pod_count, total_npus
 
 Object = Mapping[str, Any]
 # Nothing says how the service is built: look for both kinds of workloads.
@@ -120,6 +120,12 @@ class Snapshot:
             jobs=tuple(newest.get(job["metadata"]["uid"], job) for job in self.jobs),
         )
 
+    def rule_named(self, name: str) -> Object | None:
+        """The ConfigMap of a scaling rule, or None."""
+        if self.rule is not None and self.rule["metadata"]["name"] == name:
+            return self.rule
+        return self.others.get(("ConfigMap", name))
+
     @property
     def own_workloads(self) -> tuple[Object, ...]:
         """Workloads that we make ourselves, Deployments or AscendJobs: one is one instance, or a control role."""
@@ -132,7 +138,9 @@ def _without(objects: tuple[Object, ...], name: str) -> tuple[Object, ...]:
 
 @dataclass(frozen=True)
 class Instance:
-    """One engine instance. `since` is the time (RFC 3339) of the last change of readiness, `npus` the total of its pods."""
+    """One engine instance. `since` is the time (RFC 3339) of the last change of its pods' readiness, or else when its workload was made
+    or deleted. `npus` is the total of its pods, of those that are still to come, too.
+    """
 
     engine_role: str
     index: int
@@ -153,6 +161,15 @@ class Instance:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for results."""
         return {**self.__dict__, "nodes": list(self.nodes)}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the workload of an instance asks for: its pods and their NPUs. `since` is the time (RFC 3339) it was made or deleted at."""
+
+    pods: int
+    npus: int = 0
+    since: str = ""
 
 
 @dataclass(frozen=True)
@@ -233,37 +250,48 @@ def _from_deployments(snapshot: Snapshot) -> Iterable[Instance]:
     for app, pods in by_app.items():
         parsed = parse_instance_name(app, snapshot.base_name)
         if parsed and app not in seen and any(pod_facts.is_leaving(pod) or _collected(pod) for pod in pods):
-            yield _instance(snapshot, *parsed, app, pods, wanted=len(pods), leaving=True)
+            yield _instance(snapshot, *parsed, app, pods, Wish(len(pods)), leaving=True)
 
 
 def _deployment_instance(snapshot: Snapshot, deployment: Object, parsed: tuple[str, int], pods: list[Object]) -> Instance:
     name = deployment["metadata"]["name"]
     if not is_engine(deployment):
         return Instance(*parsed, name, "foreign", reason="its selector is not that of an engine instance")
-    leaving = bool(deployment["metadata"].get("deletionTimestamp"))
-    return _instance(snapshot, *parsed, name, pods, wanted=int(deployment["spec"].get("replicas", 1)), leaving=leaving)
+    metadata = deployment["metadata"]
+    gone_by = metadata.get("deletionTimestamp")
+    wish = Wish(pod_count(deployment), total_npus(deployment), str(gone_by or metadata.get("creationTimestamp") or ""))
+    return _instance(snapshot, *parsed, name, pods, wish, leaving=bool(gone_by))
 
 
 def _from_instance_sets(snapshot: Snapshot) -> Iterable[Instance]:
-    wanted_pods: dict[str, int] = {}
+    wishes: dict[str, Wish] = {}
     counts: dict[str, int] = {}
     for role in infer_roles(snapshot):
         if role["name"] in ENGINE_ROLES:
             counts[role["name"]] = _replicas(snapshot, role)
-            wanted_pods[role["name"]] = int((role.get("spec") or {}).get("replicas", 1))
+            wishes[role["name"]] = _role_wish(role)
     by_instance = instance_pods(snapshot)
     expected = {(role, index) for role, count in counts.items() for index in range(count)}
     for role, index in expected | set(by_instance):
         pods = by_instance.get((role, index), [])
         name = f"{INFER_SERVICE_SET_NAME}-0-{role}-{index}"
-        yield _instance(snapshot, role, index, name, pods, wanted=wanted_pods.get(role, len(pods)), leaving=(role, index) not in expected)
+        yield _instance(snapshot, role, index, name, pods, wishes.get(role, Wish(len(pods))), leaving=(role, index) not in expected)
+
+
+def _role_wish(role: Object) -> Wish:
+    """What a role of an InferServiceSet asks for one instance."""
+    spec = role.get("spec") or {}
+    pods, template = int(spec.get("replicas", 1)), spec.get("template") or {}
+    return Wish(pods, pods * pod_facts.npus(template) if template.get("spec") else 0)
 
 
 def _from_jobs(snapshot: Snapshot) -> Iterable[Instance]:
-    for fact in job_facts.facts(snapshot.jobs, snapshot.pod_groups, snapshot.pods, snapshot.rule):
+    census = job_facts.Census(snapshot.pod_groups, snapshot.rule_named)
+    for fact in job_facts.facts(snapshot.jobs, census, snapshot.pods):
         parsed = parse_instance_name(fact.name, snapshot.base_name)
         if parsed:
-            yield _instance(snapshot, *parsed, fact.name, list(fact.pods), wanted=fact.wanted, leaving=fact.leaving, verdict=fact.verdict)
+            wish = Wish(fact.wanted, total_npus(fact.job) if fact.job else 0, fact.since)
+            yield _instance(snapshot, *parsed, fact.name, list(fact.pods), wish, leaving=fact.leaving, verdict=fact.verdict)
 
 
 _MAKERS = {"infer_service_set": _from_instance_sets, job_facts.BACKEND: _from_jobs}
@@ -291,27 +319,41 @@ def _instance(
     index: int,
     name: str,
     pods: list[Object],
+    wish: Wish,
     *,
-    wanted: int,
     leaving: bool,
     verdict: tuple[str, str] | None = None,
 ) -> Instance:
     staying = [pod for pod in pods if not pod_facts.is_leaving(pod)]
     shown = pods if leaving else staying
     ready = sum(pod_facts.is_ready(pod) for pod in staying)
-    state, reason = ("terminating", f"{len(pods)} pods left") if leaving else verdict or _verdict(snapshot, pods, ready, wanted)
+    state, reason = ("terminating", _still_there(snapshot, pods)) if leaving else verdict or _verdict(snapshot, pods, ready, wish.pods)
     return Instance(
         engine_role=engine_role,
         index=index,
         name=name,
         state=state,
         reason=reason,
-        since=max((pod_facts.ready_since(pod) for pod in shown), default=""),
-        pods=max(wanted, len(shown)),
+        since=_since(shown, wish.since, leaving=leaving, told=verdict is not None),
+        pods=max(wish.pods, len(shown)),
         pods_ready=ready,
         nodes=tuple(sorted({pod["spec"]["nodeName"] for pod in shown if pod["spec"].get("nodeName")})),
-        npus=sum(pod_facts.npus(pod) for pod in shown),
+        npus=max(wish.npus, sum(pod_facts.npus(pod) for pod in shown)),
     )
+
+
+def _still_there(snapshot: Snapshot, pods: list[Object]) -> str:
+    """What is left of an instance that goes, and on which dead servers it hangs."""
+    hanging = dict.fromkeys(trouble.reason for trouble in (pod_facts.lost(pod, snapshot.nodes) for pod in pods) if trouble)
+    return "; ".join((f"{len(pods)} pods left", *hanging))
+
+
+def _since(pods: list[Object], otherwise: str, *, leaving: bool, told: bool) -> str:
+    """Since when an instance is what it is: as its workload says when pods do not tell, else the last change of a pod's readiness."""
+    if leaving:
+        return otherwise or min((pod_facts.told_to_stop(pod) or pod_facts.ready_since(pod) for pod in pods), default="")
+    last = max(map(pod_facts.ready_since, pods), default="")
+    return max(last, otherwise) if told else last or otherwise
 
 
 def _verdict(snapshot: Snapshot, pods: list[Object], ready: int, wanted: int) -> tuple[str, str]:
@@ -323,7 +365,8 @@ def _verdict(snapshot: Snapshot, pods: list[Object], ready: int, wanted: int) ->
     if troubles:
         worst = min(troubles, key=lambda trouble: trouble.state != "failed")
         return worst.state, worst.reason
-    return "starting", f"{ready} of {wanted} pods ready"
+    stopping = sum(map(pod_facts.is_leaving, pods))
+    return "starting", f"{ready} of {wanted} pods ready" + (f", {stopping} still stopping" if stopping else "")
 
 
 def control_apps(snapshot: Snapshot) -> Mapping[str, str]:

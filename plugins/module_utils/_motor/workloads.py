@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from .pods import npus
 
 ASCEND_JOB = "AscendJob"
 # The Ascend Operator puts it on the pods of a job.
@@ -24,6 +26,15 @@ def pod_count(workload: Mapping[str, Any]) -> int:
     if workload["kind"] == ASCEND_JOB:
         return sum(_replicas(spec) for spec in replica_specs(workload).values())
     return _replicas(workload["spec"])
+
+
+def total_npus(workload: Mapping[str, Any]) -> int:
+    """NPUs that all its pods together ask for."""
+    if workload["kind"] == ASCEND_JOB:
+        specs: Iterable[Mapping[str, Any]] = replica_specs(workload).values()
+    else:
+        specs = [workload["spec"]]
+    return sum(_replicas(spec) * npus(spec["template"]) for spec in specs if (spec.get("template") or {}).get("spec"))
 
 
 def pod_labels(workload: Mapping[str, Any]) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import job_facts, scaling_rule
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_facts import JobFact, facts
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_facts import Census, facts
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_reader import DATA_KEY, Size
 
 LABELS = {"mind-cluster/scaling-rule": "rule", "jobID": "task"}
@@ -41,7 +41,11 @@ def verdict(
     *others: dict[str, Any], own: dict[str, Any], group: dict[str, Any] | None, pods: tuple[Any, ...] = (), rule: Any = ""
 ) -> tuple[str, str] | None:
     groups = [item for item in (group, *others) if item]
-    (found,) = [fact for fact in facts([own], groups, pods, RULE if rule == "" else rule) if fact.name == own["metadata"]["name"]]
+    (found,) = [
+        fact
+        for fact in facts([own], Census(groups, lambda name: RULE if rule == "" else rule), pods)
+        if fact.name == own["metadata"]["name"]
+    ]
     return found.verdict
 
 
@@ -104,12 +108,12 @@ def test_ready_pods_run_only_when_the_rule_counts_them() -> None:
 def test_a_name_is_taken_as_long_as_job_pods_or_pod_group_are_there() -> None:
     going = job("p0")
     going["metadata"]["deletionTimestamp"] = "2026-11-30T12:00:00Z"
-    found = list(facts([going], [pod_group("p2", "Inqueue")], [pod("p1")], RULE))
+    found = list(facts([going], Census([pod_group("p2", "Inqueue")]), [pod("p1")]))
     assert [(fact.name, fact.leaving, len(fact.pods)) for fact in found] == [("p0", True, 0), ("p1", True, 1), ("p2", True, 0)]
 
 
 def test_a_pod_group_of_an_older_job_of_the_same_name_is_no_second_instance() -> None:
     older = pod_group("p0", "Running")
     older["metadata"]["ownerReferences"][0]["uid"] = "older"
-    (found,) = facts([job("p0")], [older, pod_group("p0", "Inqueue")], [], RULE)
-    assert found == JobFact("p0", (), 1, leaving=False, verdict=found.verdict)
+    (found,) = facts([job("p0")], Census([older, pod_group("p0", "Inqueue")], lambda name: RULE), [])
+    assert (found.name, found.leaving, found.verdict and found.verdict[0]) == ("p0", False, "held")

@@ -124,7 +124,7 @@ def test_pods_that_do_not_run_are_told_with_their_trouble() -> None:
 
 def test_a_pod_group_is_found_by_its_owner_or_its_name() -> None:
     assert why(HELD, pod_groups=(pod_group(HELD, "Inqueue", owned=False),))[0]
-    assert job_facts.pod_group_of((pod_group(OTHER, "Inqueue"),), HELD) is None
+    assert job_facts.Census((pod_group(OTHER, "Inqueue"),)).pod_group(HELD) is None
 
 
 def test_jobs_of_other_rules_are_not_told_of_and_a_refused_rule_holds_all() -> None:
@@ -209,11 +209,11 @@ def test_the_check_knows_what_the_service_says_of_its_jobs(rule: str, groups: di
     maps = {"rings-config-p0": {"data": {}}, "other-rule": {"data": {"elastic_scaling.json": "{}"}}, "else": {"data": {"x": "y"}}}
     controller = {"metadata": {"name": "c", "labels": {"app": "mindie-ms-controller"}}, "spec": {}}
     found = snapshot(config_map=config_map, others={("ConfigMap", name): obj for name, obj in maps.items()}, pods=(controller,))
-    live = rule_cluster.live_task(found, NAME)
+    live = rule_cluster.live_task(found, NAME, ())
     assert live.groups == groups and live.rank_tables == {"rings-config-p0"} and live.rule_names == ("other-rule", NAME)
     assert live.controllers == (controller,) and not live.intent_open
     assert rule_cluster.live_findings(found, NAME, None) == ()
-    assert rule_cluster.live_task(snapshot(), NAME).groups == {}
+    assert rule_cluster.live_task(snapshot(), NAME, ()).groups == {}
 
 
 def test_a_smaller_rule_is_found_beside_what_runs() -> None:
