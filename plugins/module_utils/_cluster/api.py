@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -37,7 +38,9 @@ _TLS = "The certificate of the server is not signed by the CA of the kubeconfig 
 
 
 class ApiError(MotorError):
-    """A request that failed. `status` is the HTTP status, or None when no answer came."""
+    """A request that failed. `status` is the HTTP status, or None when no answer came; `retry_after` (seconds) what the server asked for."""
+
+    retry_after: float | None = None
 
     def __init__(self, attempted: str, said: str, *, reason: str, status: int | None, remedy: str = "") -> None:
         answer = f"the server answered {status} {reason}: {said}" if status else f"no answer: {said}"
@@ -163,23 +166,30 @@ class Api:
 
     def list_objects(self, kind: str, namespace: str | None, label_selector: str = "", *, field_selector: str = "") -> ObjectList:
         """Every object of the kind, read in pages of 500."""
-        path = KINDS[kind].path(namespace)
         items: list[dict[str, Any]] = []
+        version = ""
+        for page in self.pages(kind, namespace, label_selector, field_selector=field_selector):
+            items.extend(page.items)
+            version = page.resource_version
+        return ObjectList(tuple(items), version)
+
+    def pages(self, kind: str, namespace: str | None, label_selector: str = "", *, field_selector: str = "") -> Iterator[ObjectList]:
+        """The same page by page: the next one is asked for when the last one is done with. All are of one moment."""
+        path = KINDS[kind].path(namespace)
+        selectors = [(name, text) for name, text in (("labelSelector", label_selector), ("fieldSelector", field_selector)) if text]
         token = ""
         while True:
-            query = [("limit", str(PAGE))]
-            if label_selector:
-                query.append(("labelSelector", label_selector))
-            if field_selector:
-                query.append(("fieldSelector", field_selector))
-            if token:
-                query.append(("continue", token))
-            page = self._json("GET", path, f"list {kind}s in {namespace or 'the cluster'}", kind, query=query)
+            query = [("limit", str(PAGE)), *selectors, *([("continue", token)] if token else [])]
+            page = self._json("GET", path, f"list {kind}s in {_scope(namespace)}", kind, query=query)
             # Items of a list say neither what they are nor in which version.
-            items.extend({**item, "kind": kind, "apiVersion": KINDS[kind].api_version} for item in page.get("items") or ())
+            items = tuple({**item, "kind": kind, "apiVersion": KINDS[kind].api_version} for item in page.get("items") or ())
             token = page["metadata"].get("continue") or ""
+            version = page["metadata"].get("resourceVersion", "")
+            del page  # whoever cuts objects must not have to hold two pages of whole ones
+            yield ObjectList(items, version)
+            del items
             if not token:
-                return ObjectList(tuple(items), page["metadata"].get("resourceVersion", ""))
+                return
 
     def list_if_known(self, kind: str, namespace: str | None) -> ObjectList:
         """As `list_objects`, but empty when the server does not know the kind at all."""
@@ -233,8 +243,8 @@ class Api:
     def open_watch(self, kind: str, namespace: str | None, resource_version: str, seconds: float, silence: float) -> Iterator[bytes]:
         """Open a watch for at most `seconds`; returns its lines. Reading them raises TransportError after `silence` seconds without a word."""
         query = [("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", resource_version)]
-        query.append(("timeoutSeconds", str(max(1, int(seconds)))))
-        attempted = f"watch {kind}s in {namespace}"
+        query.append(("timeoutSeconds", str(max(1, math.ceil(seconds)))))
+        attempted = f"watch {kind}s in {_scope(namespace)}"
         path = KINDS[kind].path(namespace)
         response = self._exchange("GET", path, query, None, "application/json", attempted, stream=True, silence=silence)
         if response.status >= 300:
@@ -321,6 +331,10 @@ def _identity(obj: Mapping[str, Any]) -> tuple[str, str | None, str]:
     return obj["kind"], metadata.get("namespace"), metadata["name"]
 
 
+def _scope(namespace: str | None) -> str:
+    return namespace or "the cluster"
+
+
 def _label(kind: str, namespace: str | None, name: str) -> str:
     return f"{kind} {namespace}/{name}" if namespace and KINDS[kind].namespaced else f"{kind} {name}"
 
@@ -338,7 +352,9 @@ def _error(attempted: str, kind: str, response: Response, *, write: str = "GET",
         conflict = Conflict(attempted, said, reason=reason, status=response.status, remedy=remedy)
         conflict.uncertain = uncertain
         return conflict
-    return ApiError(attempted, said, reason=reason, status=response.status, remedy=remedy)
+    error = ApiError(attempted, said, reason=reason, status=response.status, remedy=remedy)
+    error.retry_after = response.retry_after
+    return error
 
 
 def _is_conflict(write: str, status: int) -> bool:

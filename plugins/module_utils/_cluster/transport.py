@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import ssl
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,7 @@ from .api import Response, TransportError
 
 try:
     from urllib3 import Timeout
-    from urllib3.exceptions import HTTPError, MaxRetryError, SSLError
+    from urllib3.exceptions import ClosedPoolError, HTTPError, MaxRetryError, ReadTimeoutError, SSLError
 except ImportError:
     pass  # AnsibleK8SModule reports the missing library kubernetes, which brings urllib3, before any of these is used
 
@@ -65,34 +66,40 @@ class Sender:
         """Send one request; TransportError when no answer came."""
         url = f"{self._host}{path}" + (f"?{urlencode(query)}" if query else "")
         sent = None if body is None else json.dumps(body)
-        try:
+        with self._broken():
+            headers = {"Accept": "application/json", "Content-Type": content_type, **self._headers()}
+            limits = Timeout(connect=timeout[0], read=timeout[1])
             with fences.fenced(fence):
-                answer = self._pools.urlopen(
-                    method,
-                    url,
-                    body=sent,
-                    headers={"Accept": "application/json", "Content-Type": content_type, **self._headers()},
-                    timeout=Timeout(connect=timeout[0], read=timeout[1]),
-                    preload_content=False,
-                )
+                answer = self._open(method, url, body=sent, headers=headers, timeout=limits, preload_content=False)
             if stream and 200 <= answer.status <= 299:
-                return Response(answer.status, b"", _lines(answer))
+                return Response(answer.status, b"", self._lines(answer))
             return Response(answer.status, answer.data, retry_after=retry_after(answer.headers))
+
+    def _open(self, method: str, url: str, **options: Any) -> Any:
+        while True:
+            with contextlib.suppress(ClosedPoolError):  # another thread has just dropped the connections; nothing was sent
+                return self._pools.urlopen(method, url, **options)
+
+    def _lines(self, answer: Any) -> Iterator[bytes]:
+        """Complete lines of a streaming answer. Its connection is closed when nobody reads on."""
+        rest = b""
+        try:
+            with self._broken():
+                for chunk in answer.stream(amt=CHUNK_BYTES, decode_content=True):
+                    *complete, rest = (rest + chunk).split(b"\n")
+                    yield from (line for line in complete if line.strip())
+        finally:
+            answer.close()
+
+    @contextlib.contextmanager
+    def _broken(self) -> Iterator[None]:
+        """What breaks is a TransportError. Where no word came in time, connections that are idle may be as dead, and are dropped."""
+        try:
+            yield
         except (HTTPError, OSError) as error:
+            if isinstance(error, ReadTimeoutError):
+                self._pools.clear()
             raise TransportError(str(error), tls=is_tls(error)) from error
-
-
-def _lines(answer: Any) -> Iterator[bytes]:
-    """Complete lines of a streaming answer; a broken stream is a TransportError. Its connection is closed when nobody reads on."""
-    rest = b""
-    try:
-        for chunk in answer.stream(amt=CHUNK_BYTES, decode_content=True):
-            *complete, rest = (rest + chunk).split(b"\n")
-            yield from (line for line in complete if line.strip())
-    except (HTTPError, OSError) as error:
-        raise TransportError(str(error), tls=is_tls(error)) from error
-    finally:
-        answer.close()
 
 
 def retry_after(headers: Any) -> float | None:

@@ -167,7 +167,7 @@ class Waiter:
                 if not version:  # observing did not need them
                     found = self._api.list_objects(kind, snapshot.namespace)
                     items, version = found.items, found.resource_version
-                self._watches[kind] = Watch(self._api, kind, snapshot.namespace, items, version, self._changed)
+                self._watches[kind] = Watch(self._api, kind, snapshot.namespace, self._changed, items=items, version=version)
 
 
 def _named(symptoms: Sequence[Symptom]) -> str:

@@ -6,110 +6,292 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from .api import Api, ApiError, TransportError
+from .api import Api, ApiError, KindMissing, TransportError
+from .retry import LONGEST_RETRY_AFTER
 
 WATCH_SECONDS = 300.0
 # A server sends a bookmark about every minute, and a dead connection says nothing either: rather than wait for a bookmark, a watch
 # that was silent for this long is given up and the objects are listed. So nothing is missed for longer, and a quiet watch costs
 # two requests per period.
 SILENT_SECONDS = 30.0
+# Who lists regularly anyway waits for the bookmarks: a server that says nothing for longer than they take is not there any more.
+BOOKMARK_SECONDS = 75.0
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 15.0
-# Answers that will not change by asking again.
+# Answers that will not change by asking again soon: no right to ask, or no such kind.
 LASTING = frozenset({401, 403, 404})
+LASTING_PAUSE = 60.0
+# The server has no time, or there is none: what was known last is as good as before.
+_BUSY = frozenset({None, 429, 503})
+
+Object: TypeAlias = "Mapping[str, Any]"
+Key: TypeAlias = "tuple[str, str]"
+
+
+@dataclass(frozen=True)
+class Health:
+    """How a watch is. `restarts`: how often it broke; `errors`: its present trouble, "" when there is none.
+
+    `heard` and `listed` (when the server last said anything, and last told all objects) are times of the monotonic clock,
+    0 for never; `relist_seconds` is how long the last list took.
+    """
+
+    kind: str
+    namespace: str | None
+    synced: bool
+    restarts: int
+    relists: int
+    errors: str
+    heard: float
+    listed: float
+    relist_seconds: float
+    objects: int
+
+
+class _Stopped(Exception):
+    """The watch is to end."""
 
 
 class Watch:
-    """Keeps `objects` of one kind up to date in a thread. `changed` is set after every change; `failed` holds a lasting error.
+    """Keeps `objects` of one kind up to date in a thread, in one namespace or (None) in the cluster. `changed` is set after every change.
 
-    Whatever ends a watch other than its time being up is followed by a list, after a pause that grows while nothing is heard.
+    Without `items` (and the `version` of their list) it lists first: page by page, each page cut with `keep` before the next one is
+    asked for. `on_change(old, new)` is called in the thread for each object that came (old is None), changed or went (new is None),
+    also when only a list shows it.
+
+    A watch whose time is up is opened again. One that breaks, or that is silent for `silent` seconds, is opened again where it
+    ended by who lists every `relist_every` seconds anyway, and is followed by a list else; pauses grow while nothing is heard.
+    `failed` holds an error whose status is in `lasting`, which ends the watch. Where other answers last, it is asked again, after
+    a minute in the end, and meanwhile `synced` is false; a kind that the server does not know has no objects.
     """
 
     def __init__(
-        self, api: Api, kind: str, namespace: str, items: Iterable[Mapping[str, Any]], version: str, changed: threading.Event
+        self,
+        api: Api,
+        kind: str,
+        namespace: str | None,
+        changed: threading.Event,
+        *,
+        items: Iterable[Object] | None = None,
+        version: str = "",
+        keep: Callable[[Object], Object] | None = None,
+        silent: float | None = None,
+        relist_every: float | None = None,
+        on_change: Callable[[Object | None, Object | None], None] | None = None,
+        lasting: Collection[int] = LASTING,
     ) -> None:
-        self._api, self._kind, self._namespace = api.pausing(None), kind, namespace
-        self._objects = {item["metadata"]["uid"]: item for item in items}
-        self._version = version
-        self._changed = changed
+        self._api, self._lists = api.pausing(None), api.pausing(self._sleep)
+        self._kind, self._namespace, self._changed = kind, namespace, changed
+        self._keep, self._on_change = keep, on_change
+        self._silent = silent or (BOOKMARK_SECONDS if relist_every else SILENT_SECONDS)
+        self._every, self._lasting = relist_every, lasting
+        self._objects: dict[Key, Object] = {_key(item): item for item in items or ()}
+        self._version, self._must_list = version, items is None
+        self._due = self._next_list()
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._pause = FIRST_PAUSE
+        self._restarts = self._relists = 0
+        self._heard = self._listed = self._relist_seconds = 0.0
+        self._trouble = ""
+        self.synced = not self._must_list
         self.failed: ApiError | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"watch {kind} {namespace or ''}", daemon=True)
         self._thread.start()
 
-    def objects(self) -> tuple[Mapping[str, Any], ...]:
+    def objects(self) -> tuple[Object, ...]:
         """The objects as of now."""
         with self._lock:
             return tuple(self._objects.values())
+
+    @property
+    def health(self) -> Health:
+        """How the watch is."""
+        with self._lock:
+            return Health(
+                kind=self._kind,
+                namespace=self._namespace,
+                synced=self.synced,
+                restarts=self._restarts,
+                relists=self._relists,
+                errors=self._trouble,
+                heard=self._heard,
+                listed=self._listed,
+                relist_seconds=self._relist_seconds,
+                objects=len(self._objects),
+            )
 
     def stop(self) -> None:
         """End the watch; its thread ends with the next word of the server."""
         self._stop.set()
 
     def _run(self) -> None:
-        current = True
-        while not self._stop.is_set():
-            opened = time.monotonic()
-            try:
-                if not current:
-                    self._relist()
-                current = self._follow()
-            except ApiError as error:
-                if error.status in LASTING:
-                    self.failed = error
-                    self._changed.set()
-                    return
-                current = False
-            except (TransportError, ValueError, KeyError, TypeError):
-                current = False  # the socket died, or what came is no event: a list shows what was missed
-            if not current:
-                self._rest(time.monotonic() - opened)
+        try:
+            while not self._stop.is_set() and not self.failed:
+                self._once()
+        except _Stopped:
+            pass
 
-    def _rest(self, lived: float) -> None:
+    def _once(self) -> None:
+        """List where that is due, and watch until the watch ends."""
+        began, least, most = time.monotonic(), 0.0, LONGEST_PAUSE
+        try:
+            if self._must_list or began >= self._due:
+                self._list()
+            if self._follow():
+                return
+            self._note("the watch ended before its time")
+        except _Stopped:
+            raise
+        except ApiError as error:
+            least, most = self._refused(error)
+        except Exception as error:  # the socket died, or what came is no event: what there was is told again
+            self._note(f"the watch broke: {error}" if str(error) else "the watch broke", lists=not isinstance(error, TransportError))
+        if not self.failed:
+            self._rest(time.monotonic() - began, least, most)
+
+    def _refused(self, error: ApiError) -> tuple[float, float]:
+        """Take notice of a refused request; returns the seconds to wait at least and at most."""
+        unknown = isinstance(error, KindMissing)
+        self._note(error.message, lists=error.status not in _BUSY, broke=not unknown)
+        if error.status not in LASTING:
+            return min(error.retry_after or 0.0, LONGEST_RETRY_AFTER), LONGEST_PAUSE
+        if error.status in self._lasting:
+            self.failed = error
+            self._changed.set()
+        elif unknown:
+            self._replace({}, "")
+        with self._lock:
+            self.synced = unknown
+        return (LASTING_PAUSE if unknown else 0.0), LASTING_PAUSE
+
+    def _note(self, trouble: str, *, lists: bool = False, broke: bool = True) -> None:
+        """Something is wrong. `lists`: what is known is not good enough to go on from; `broke`: there was a watch that broke."""
+        self._must_list = self._must_list or lists or self._every is None
+        with self._lock:
+            self._trouble = trouble
+            self._restarts += broke
+
+    def _hear(self) -> None:
+        with self._lock:
+            self._heard, self._trouble = time.monotonic(), ""
+
+    def _rest(self, lived: float, least: float, most: float) -> None:
         """Pause after a watch that lived only briefly, longer each time. One that was silent for long is opened again at once."""
-        if lived > LONGEST_PAUSE:
+        if lived > LONGEST_PAUSE and not least:
             self._pause = FIRST_PAUSE
             return
-        self._stop.wait(self._pause)
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        self._sleep(max(least, self._pause) * random.uniform(0.75, 1.25))
+        self._pause = min(2 * self._pause, most)
+
+    def _sleep(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise _Stopped
 
     def _follow(self) -> bool:
-        """Take over events until the watch ends; False when what was known must be listed again."""
+        """Take over events until the watch ends; False when it ended before its time."""
+        opened = time.monotonic()
+        seconds = min(WATCH_SECONDS, max(1.0, self._due - opened))
         heard = False
-        for line in self._api.open_watch(self._kind, self._namespace, self._version, WATCH_SECONDS, SILENT_SECONDS):
+        for line in self._open(seconds):
             if self._stop.is_set():
-                return True
-            if not self._apply(json.loads(line)):
-                return False
+                raise _Stopped
+            self._apply(json.loads(line))
+            self._hear()
             heard, self._pause = True, FIRST_PAUSE
-        return heard
+        return heard or time.monotonic() - opened >= seconds
 
-    def _apply(self, event: Mapping[str, Any]) -> bool:
-        """Take over one event; False when the stream reports an error."""
+    def _open(self, seconds: float) -> Iterable[bytes]:
+        lines = self._api.open_watch(self._kind, self._namespace, self._version, seconds, self._silent)
+        self._hear()
+        return lines
+
+    def _apply(self, event: Mapping[str, Any]) -> None:
+        """Take over one event; ValueError when the stream reports an error."""
         kind, obj = event["type"], event["object"]
         if kind == "ERROR":
-            return False
+            raise ValueError(f"the server said {obj.get('code')} {obj.get('message')}")
         self._version = obj["metadata"]["resourceVersion"]
         if kind == "BOOKMARK":
-            return True
+            return
+        key = _key(obj)
+        new = None if kind == "DELETED" else self._cut(obj)
         with self._lock:
-            if kind == "DELETED":
-                self._objects.pop(obj["metadata"]["uid"], None)
+            old = self._objects.get(key)
+            if new is not None:
+                self._objects[key] = new
+            elif old is not None and _uid(old) == _uid(obj):
+                del self._objects[key]
             else:
-                self._objects[obj["metadata"]["uid"]] = obj
+                return  # it went unseen, and another one may have its name
+        self._tell(old, new)
         self._changed.set()
-        return True
 
-    def _relist(self) -> None:
-        found = self._api.list_objects(self._kind, self._namespace)
+    def _list(self) -> None:
+        began = time.monotonic()
+        found: dict[Key, Object] = {}
+        version = ""
+        for page in self._lists.pages(self._kind, self._namespace):
+            self._hear()
+            for item in page.items:
+                key = _key(item)
+                known = self._objects.get(key)
+                found[key] = known if known is not None and _same(known, item) else self._cut(item)
+            version = page.resource_version
+            del page  # not two pages at once
+        self._replace(found, version)
         with self._lock:
-            self._objects = {item["metadata"]["uid"]: item for item in found.items}
-            self._version = found.resource_version
+            self.synced = True
+            self._relists += 1
+            self._listed = time.monotonic()
+            self._relist_seconds = self._listed - began
+        self._must_list, self._due = False, self._next_list()
         self._changed.set()
+
+    def _replace(self, found: dict[Key, Object], version: str) -> None:
+        """Take over what there is, and tell in what it differs from what was known."""
+        with self._lock:
+            known, self._objects = self._objects, found
+            self._version = version
+        for key, old in known.items():
+            if key not in found:
+                self._tell(old, None)
+        for key, new in found.items():
+            if known.get(key) is not new:
+                self._tell(known.get(key), new)
+
+    def _tell(self, old: Object | None, new: Object | None) -> None:
+        if not self._on_change:
+            return
+        if old is not None and new is not None and _uid(old) != _uid(new):  # another one has its name
+            self._on_change(old, None)
+            old = None
+        self._on_change(old, new)
+
+    def _cut(self, obj: Object) -> Object:
+        return self._keep(obj) if self._keep else obj
+
+    def _next_list(self) -> float:
+        """When to list again; not all watches of a program at once."""
+        return time.monotonic() + self._every * random.uniform(0.9, 1.0) if self._every else float("inf")
+
+
+def _key(obj: Object) -> Key:
+    metadata = obj["metadata"]
+    return metadata.get("namespace") or "", metadata["name"]
+
+
+def _uid(obj: Object) -> Any:
+    return obj["metadata"]["uid"]
+
+
+def _same(one: Object, other: Object) -> bool:
+    """Whether these are one object in one version."""
+    return all(one["metadata"].get(name) == other["metadata"].get(name) for name in ("uid", "resourceVersion"))
