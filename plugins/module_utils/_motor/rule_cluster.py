@@ -70,12 +70,17 @@ def shapes(snapshot: Snapshot, name: str) -> dict[str, Shape]:
     """What one instance of each group is like, as its first job (by name) has it."""
     found: dict[str, Shape] = {}
     for job in _jobs(snapshot, name):
-        group = _labels(job).get(GROUP_LABEL, "")
-        sizes = [pod_facts.npus(template) for dummy, template in pod_templates(job) if template.get("spec")]
-        block = str((job["metadata"].get("annotations") or {}).get(SUPER_POD_BLOCK, ""))
-        if any(sizes) and group not in found:
-            found[group] = Shape(group, 0, pod_count(job), max(sizes), int(block) if block.isdecimal() else 0)
+        shape = shape_of(job, _labels(job).get(GROUP_LABEL, ""))
+        if shape and shape.group not in found:
+            found[shape.group] = shape
     return found
+
+
+def shape_of(job: Object, group: str) -> Shape | None:
+    """What one instance is like that a job makes; None for one without NPUs."""
+    sizes = [pod_facts.npus(template) for dummy, template in pod_templates(job) if template.get("spec")]
+    block = str((job["metadata"].get("annotations") or {}).get(SUPER_POD_BLOCK, ""))
+    return Shape(group, 0, pod_count(job), max(sizes), int(block) if block.isdecimal() else 0) if any(sizes) else None
 
 
 def instances(snapshot: Snapshot, name: str) -> tuple[Instance, ...]:

@@ -22,12 +22,15 @@ SATISFIED = -1
 
 @dataclass(frozen=True)
 class Decision:
-    """May a job create pods? `tier` is the index of the tier that counts (-1: all are satisfied); `crashes`: the operator dies of it."""
+    """May a job create pods? `tier` is the index of the tier that counts (-1: all are satisfied); `crashes`: the operator dies of it.
+    `asked`: how many more instances of the group are to be started.
+    """
 
     tier: int
     create: bool
     crashes: bool
     why: str
+    asked: int = 0
 
 
 def pick(tiers: Sequence[Mapping[str, Size]], running: Mapping[str, int]) -> int:
@@ -39,6 +42,20 @@ def pick(tiers: Sequence[Mapping[str, Size]], running: Mapping[str, int]) -> int
         if any(running.get(group, 0) < size.number for group, size in tiers[index].items()):
             return index
     return SATISFIED
+
+
+def may_count(tiers: Sequence[Mapping[str, Size]]) -> list[bool]:
+    """For each tier, whether there are counts by which the operator takes it.
+
+    It is taken when all tiers below it are satisfied and it is not: some group has to have more instances in it than in any below.
+    """
+    below: dict[str, int] = {}
+    found = []
+    for tier in reversed(tiers):
+        more = {group: size.number for group, size in tier.items() if size.number > below.get(group, 0)}
+        below.update(more)
+        found.append(bool(more))
+    return found[::-1]
 
 
 def reached(tiers: Sequence[Mapping[str, Size]], running: Mapping[str, int]) -> int | None:
@@ -63,7 +80,8 @@ def decide(tiers: Sequence[Mapping[str, Size]], running: Mapping[str, int], grou
         return Decision(tier, create=False, crashes=True, why=f'tier {tier} counts now and has no group "{group}": the operator crashes')
     found = running.get(group, 0)
     if size.number > found:
-        return Decision(tier, create=True, crashes=False, why=f"tier {tier} asks for {size.number} instances of {group}, {found} run")
+        why = f"tier {tier} asks for {size.number} instances of {group}, {found} run"
+        return Decision(tier, create=True, crashes=False, why=why, asked=size.number - found)
     waits = ", ".join(
         f"{name} ({running.get(name, 0)} of {other.number})" for name, other in tiers[tier].items() if running.get(name, 0) < other.number
     )
