@@ -63,9 +63,10 @@ class Reporter:
 
 
 def event(about: Mapping[str, Any], news: News, *, name: str, at: str, by: str) -> dict[str, Any]:
-    """The Event object about `about` (the ConfigMap). `at` is RFC 3339, `name` must be free."""
+    """The Event object about `about`. `at` is RFC 3339, `name` must be free."""
     metadata = about["metadata"]
-    involved = {"apiVersion": "v1", "kind": "ConfigMap", **{key: metadata[key] for key in ("name", "namespace", "uid")}}
+    kind = {key: about[key] for key in ("apiVersion", "kind")}
+    involved = {**kind, **{key: metadata[key] for key in ("name", "namespace", "uid")}}
     return {
         "apiVersion": "v1",
         "kind": "Event",

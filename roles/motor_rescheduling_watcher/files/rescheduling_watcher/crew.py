@@ -1,0 +1,165 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Has repairs done: each once at a time, within budgets, on record before it is begun, and told when it has ended."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Conflict
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.lock import Election, LockLost
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.signals import Interrupted
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import MotorError
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.events import News
+
+from .acts import Acts, Outcome
+from .board import Board
+from .budget import Bucket
+from .clock import rfc3339
+from .metrics import Counters
+from .repairs import Repair
+from .settings import NUDGE, RECREATE_FAILED, RELEASE_STUCK, RESTORE_MISSING
+from .tell import Teller
+from .tries import Tries
+
+LOG = logging.getLogger(__name__)
+WORKERS = 8
+# The operator looks at 10 jobs per second, whoever asks: a nudge must not be what keeps others from being looked at.
+NUDGES_PER_SECOND, NUDGES_AT_ONCE = 4.0, 10
+OTHERS_PER_SECOND, OTHERS_AT_ONCE = 1.0, 4
+# What was just done is not looked for again before the watches have shown it; what failed is left alone for longer.
+REST_SECONDS, REST_FAILED_SECONDS = 5.0, 20.0
+GIVEN_UP_SECONDS = 3600.0
+_REASONS = {NUDGE: "Nudged", RELEASE_STUCK: "PodReleased", RECREATE_FAILED: "JobRecreated", RESTORE_MISSING: "InstanceRestored"}
+DONE, GIVEN_UP = "done", "given up"
+
+Find = Callable[[Repair], "Mapping[str, Any] | None"]
+
+
+class Crew:
+    """`find` gives the object that a repair is about, for its Event; `look_again` is told of namespaces to be looked at anew."""
+
+    def __init__(
+        self,
+        acts: Acts,
+        election: Election,
+        teller: Teller,
+        board: Board,
+        counters: Counters,
+        tries_per_hour: int,
+        find: Find,
+        look_again: Callable[[str, float], None],
+    ) -> None:
+        self._acts, self._election, self._teller, self._board, self._counters = acts, election, teller, board, counters
+        self._most, self._find, self._look_again = tries_per_hour, find, look_again
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="repair")
+        self._lock = threading.Lock()
+        self._busy: set[str] = set()
+        self._resting: dict[str, float] = {}
+        self._tries: Tries | None = None
+        self._buckets = {act: Bucket(OTHERS_PER_SECOND, OTHERS_AT_ONCE) for act in _REASONS}
+        self._buckets[NUDGE] = Bucket(NUDGES_PER_SECOND, NUDGES_AT_ONCE)
+
+    def offer(self, repair: Repair) -> None:
+        """Have it done, unless it is being done, was just done, was tried too often, or the budget is used up for now."""
+        key, now = _busy_key(repair), time.monotonic()
+        with self._lock:
+            if not self._election.leading:
+                self._tries = None
+                return
+            rest = self._resting.get(repair.key, 0.0) - now
+            if key in self._busy or rest > 0:
+                self._look_again(repair.namespace, max(rest, 0.2))
+                return
+            if self._tried_enough(repair):
+                return
+            wait = self._buckets[repair.act].take(now)
+            if wait > 0:
+                self._look_again(repair.namespace, wait)
+                return
+            self._busy.add(key)
+        self._pool.submit(self._do, repair, key)
+
+    def aside(self, work: Callable[[], None]) -> None:
+        """Something short that nobody waits for."""
+        self._pool.submit(work)
+
+    def stop(self) -> None:
+        """Begin nothing more, and wait for what is going on."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _tried_enough(self, repair: Repair) -> bool:
+        """A nudge is remembered on the job itself."""
+        if repair.act == NUDGE:
+            return False
+        if self._tries is None:
+            self._tries = Tries(self._election.noted())
+        if self._tries.count(repair.key, time.time()) < self._most:
+            return False
+        self._resting[repair.key] = time.monotonic() + GIVEN_UP_SECONDS / self._most
+        said = f"{self._most} times within an hour were for nothing; find out why, or wait"
+        self._pool.submit(self._end, repair, GIVEN_UP, said, None, True)
+        return True
+
+    def _do(self, repair: Repair, key: str) -> None:
+        rest = REST_SECONDS
+        try:
+            self._put_on_record(repair)
+            outcome = self._acts.carry_out(repair)
+            if outcome.done:
+                self._end(repair, DONE, outcome.said, outcome, False)
+            else:
+                LOG.info("not needed any more: %s: %s", repair.key, outcome.said)
+        except (Conflict, LockLost, Interrupted) as error:  # it is not as it was when this was decided, or no longer ours to do
+            LOG.info("not done: %s: %s", repair.key, error)
+            rest = 0.5
+        except MotorError as error:
+            rest = REST_FAILED_SECONDS
+            self._end(repair, f"failed: {error}", str(error), None, True)
+        except Exception:
+            rest = REST_FAILED_SECONDS
+            LOG.exception("repair failed: %s", repair.key)
+        finally:
+            with self._lock:
+                self._busy.discard(key)
+                self._resting[repair.key] = time.monotonic() + rest
+            self._look_again(repair.namespace, rest)
+
+    def _put_on_record(self, repair: Repair) -> None:
+        """Before it is begun: a leader that is killed in between has tried."""
+        if repair.act == NUDGE:
+            return
+        with self._lock:
+            tries = self._tries or Tries(self._election.noted())
+            tries.add(repair.key, time.time())
+            self._tries = tries
+            text = tries.text(time.time())
+        self._election.note(text)
+
+    def _end(self, repair: Repair, outcome: str, said: str, result: Outcome | None, warning: bool) -> None:
+        entry = {key: getattr(repair, key) for key in ("act", "namespace", "kind", "name", "why")}
+        LOG.log(
+            logging.WARNING if warning else logging.INFO,
+            "repair %s: %s: %s",
+            outcome.split(":")[0],
+            repair.key,
+            said,
+            extra={"repair": entry},
+        )
+        self._counters.repair(repair.act, outcome)
+        self._board.repaired({"at": rfc3339(time.time()), **entry, "outcome": outcome})
+        about = (result.about if result else None) or self._find(repair)
+        reason = _REASONS[repair.act] if outcome == DONE else "RepairGivenUp" if outcome == GIVEN_UP else "RepairFailed"
+        if about:
+            self._teller.tell(about, News(reason, f"{repair.act}: {said}: {repair.why}", warning))
+
+
+def _busy_key(repair: Repair) -> str:
+    """Transactions of one service one after the other; single requests as they come."""
+    return f"service {repair.namespace}" if repair.act in (RECREATE_FAILED, RESTORE_MISSING) else repair.key

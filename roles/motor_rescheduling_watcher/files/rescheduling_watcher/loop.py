@@ -1,0 +1,206 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The loop: namespaces that have changed are looked at, each look leads to a view and, in the leader, to repairs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Api
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.lock import Election
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.signals import Signals
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.overview import service_view
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import CONFIG_MAP
+
+from . import news
+from .acts import Acts
+from .ages import Ages
+from .board import Board
+from .crew import Crew
+from .metrics import Counters
+from .repairs import Repair, decide_repairs, timed
+from .room import Room
+from .settings import Settings
+from .tell import Teller
+from .world import World
+
+LOG = logging.getLogger(__name__)
+# Events that come together are looked at together.
+GATHER_SECONDS = 0.02
+# Nothing at all happening, this often the loop shows that it is alive and looks at what waits.
+LONGEST_WAIT = 5.0
+ALIVE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who this process is: the program's name and namespace, and the pod."""
+
+    program: str
+    namespace: str
+    pod: str
+    version: str
+
+
+class Controller:
+    """Everything that runs, put together. `run` returns when `stop` was called."""
+
+    def __init__(self, api: Api, settings: Settings, identity: Identity, signals: Signals) -> None:
+        self._settings, self._identity = settings, identity
+        self._changed = threading.Event()
+        self._stopping = threading.Event()
+        self.counters = Counters()
+        self.world = World(api, settings, self._changed)
+        self.election = Election(api, identity.namespace, identity.program, identity.pod, float(settings.lease_duration))
+        fenced = api.fenced(self.election.check)
+        self._acts = Acts(fenced, identity.program, identity.pod, float(settings.lease_duration), signals, self.world.build)
+        self._teller = Teller(fenced, f"{identity.program}/{identity.pod}")
+        self.board = Board(self.world, self._who)
+        self._crew = Crew(
+            self._acts, self.election, self._teller, self.board, self.counters, settings.tries_per_hour, self._about, self._look_again
+        )
+        self._ages: dict[str, Ages] = {}
+        self._gossip: dict[str, news.Gossip] = {}
+        self._due: dict[str, float] = {}
+        self._due_lock = threading.Lock()
+        self._moved = time.monotonic()
+        self._led = False
+
+    def stop(self) -> None:
+        """End in order: what is going on is finished, the leadership is given back."""
+        self._stopping.set()
+        self._changed.set()
+
+    def health(self) -> tuple[bool, dict[str, Any]]:
+        """Whether the loop moves, and whether everything was listed."""
+        still = time.monotonic() - self._moved
+        alive = still < ALIVE_SECONDS
+        return alive, {"ready": self.world.synced, "leading": self.election.leading, "seconds_since_last_look": round(still, 1)}
+
+    def run(self) -> None:
+        """Watch, look, repair."""
+        self.world.start()
+        self.election.start()
+        try:
+            while not self._stopping.is_set():
+                self._turn()
+        finally:
+            self._crew.stop()
+            self.world.stop()
+            self.election.stop()
+
+    def _turn(self) -> None:
+        self._changed.wait(self._seconds_to_wait())
+        self._moved = time.monotonic()
+        if not self.world.synced or self._stopping.is_set():
+            self._stopping.wait(GATHER_SECONDS)
+            return
+        self._stopping.wait(GATHER_SECONDS)
+        self._changed.clear()
+        heard = self.world.take_dirty()
+        for namespace in self._everything_when_leading_begins() | set(heard) | self._take_due():
+            if self._stopping.is_set():
+                return
+            self._look_safely(namespace)
+            if namespace in heard:
+                self.counters.decisions.observe(time.monotonic() - heard[namespace])
+            self._moved = time.monotonic()
+
+    def _look_safely(self, namespace: str) -> None:
+        """One service that cannot be understood must not keep the others from being looked after."""
+        try:
+            self._look(namespace)
+        except Exception:
+            LOG.exception("cannot look at namespace %s", namespace)
+            self._look_again(namespace, LONGEST_WAIT)
+
+    def _look(self, namespace: str) -> None:
+        snapshot = self.world.snapshot(namespace)
+        if not self.world.has_service(namespace):
+            self.board.show(namespace, None)
+            self._ages.pop(namespace, None)
+            self._gossip.pop(namespace, None)
+            return
+        view = self.board.show(namespace, service_view(snapshot)) or {}
+        gossip = self._gossip.setdefault(namespace, news.Gossip())
+        ages = self._ages.setdefault(namespace, Ages()).update(timed(snapshot) | gossip.timed(view), time.monotonic())
+        decisions = decide_repairs(snapshot, ages, self._settings, Room(self.world), self._acts.own)
+        told, due = gossip.look(view, ages)
+        if self.election.leading:
+            for item in told:
+                self._tell(namespace, item)
+            for repair in decisions.repairs:
+                self._crew.offer(repair)
+        for seconds in (decisions.due, due):
+            if seconds is not None:
+                self._look_again(namespace, seconds)
+        if decisions.waiting and decisions.due is None:
+            self._look_again(namespace, LONGEST_WAIT)
+
+    def _tell(self, namespace: str, item: news.Item) -> None:
+        about = self._named(namespace, item.kind, item.name)
+        LOG.log(
+            logging.WARNING if item.news.warning else logging.INFO,
+            "%s/%s: %s: %s",
+            namespace,
+            item.name,
+            item.news.reason,
+            item.news.message,
+        )
+        if about:
+            self._crew.aside(lambda: self._teller.tell(about, item.news, for_good=item.for_good))
+
+    def _about(self, repair: Repair) -> Mapping[str, Any] | None:
+        """The object of a repair; of a pod the job that it belongs to, where there is one."""
+        found = self._named(repair.namespace, repair.kind, repair.name)
+        owner = next(
+            (row for row in ((found or {}).get("metadata", {}).get("ownerReferences") or ()) if row.get("kind") == "AscendJob"), None
+        )
+        job = self._named(repair.namespace, "AscendJob", owner["name"]) if owner else None
+        return job or found or self._named(repair.namespace, "ConfigMap", CONFIG_MAP)
+
+    def _named(self, namespace: str, kind: str, name: str) -> Mapping[str, Any] | None:
+        return self.world.named(namespace, kind, name)
+
+    def _who(self) -> dict[str, Any]:
+        identity, settings = self._identity, self._settings
+        return {
+            "name": identity.program,
+            "version": identity.version,
+            "namespace": identity.namespace,
+            "pod": identity.pod,
+            "leader": self.election.leader,
+            "leading": self.election.leading,
+            "acts": dict(settings.acts),
+            "namespaces": list(settings.namespaces) or ["*"],
+        }
+
+    def _everything_when_leading_begins(self) -> set[str]:
+        """What the leader before has seen and not done is to be seen by the new one."""
+        before, self._led = self._led, self.election.leading
+        return set(self.world.namespaces()) if self._led and not before else set()
+
+    def _look_again(self, namespace: str, seconds: float) -> None:
+        at = time.monotonic() + max(seconds, 0.05)
+        with self._due_lock:
+            self._due[namespace] = min(at, self._due.get(namespace, at))
+        self._changed.set()
+
+    def _take_due(self) -> set[str]:
+        now = time.monotonic()
+        with self._due_lock:
+            found = {namespace for namespace, at in self._due.items() if at <= now}
+            for namespace in found:
+                del self._due[namespace]
+        return found
+
+    def _seconds_to_wait(self) -> float:
+        with self._due_lock:
+            first = min(self._due.values(), default=None)
+        return LONGEST_WAIT if first is None else min(LONGEST_WAIT, max(0.0, first - time.monotonic()))

@@ -1,0 +1,53 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tries of repairs: how often, of what, within the last hour. They are kept on the watcher's own Lease, so that the next leader knows them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+HOUR = 3600.0
+# An annotation has room for this many.
+MOST = 2000
+
+
+class Tries:
+    """Seconds since the epoch of each try, by the key of the repair. A clock that jumps by less than an hour forgets none."""
+
+    def __init__(self, text: str = "") -> None:
+        self._times = _decoded(text)
+
+    def count(self, key: str, now: float) -> int:
+        """Tries within an hour of `now`."""
+        return len(_recent(self._times.get(key, ()), now))
+
+    def add(self, key: str, now: float) -> None:
+        """One more try."""
+        self._times[key] = [*_recent(self._times.get(key, ()), now), now]
+
+    def text(self, now: float) -> str:
+        """What is worth being kept, as JSON."""
+        kept = {key: [round(time) for time in _recent(times, now)] for key, times in self._times.items()}
+        latest = sorted(((times, key) for key, times in kept.items() if times), key=lambda item: max(item[0]))[-MOST:]
+        return json.dumps({key: times for times, key in latest}, sort_keys=True, separators=(",", ":"))
+
+
+def _recent(times: list[float] | tuple[float, ...], now: float) -> list[float]:
+    return [time for time in times if abs(now - time) < HOUR]
+
+
+def _decoded(text: str) -> dict[str, list[float]]:
+    """What an annotation holds; nothing when somebody wrote something else into it."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(found, Mapping):
+        return {}
+    return {
+        str(key): [float(time) for time in times if isinstance(time, (int, float))]
+        for key, times in found.items()
+        if isinstance(times, list)
+    }
