@@ -45,7 +45,7 @@ class Rules:
         wanted = WantedRule(self.name, reading, checked.source)
 
         def lint(snapshot: Snapshot) -> tuple[Finding, ...]:
-            return (*checked.findings, *rule_cluster.live_findings(snapshot, self.name, wanted.reading))
+            return (*checked.findings, *self._live_findings(snapshot, wanted.reading))
 
         outcome = self._run(lambda snapshot: plan_rule.plan_rule(snapshot, wanted, lint, _now()))
         findings = lint(_with_rule(outcome.before, outcome.plan))
@@ -73,7 +73,7 @@ class Rules:
             source=checked.source,
             facts=rule_report.rule_facts(self.namespace, self.name, checked.reading, present=present),
             reading=checked.reading,
-            findings=by_severity((*checked.findings, *rule_cluster.live_findings(snapshot, self.name, checked.reading))),
+            findings=by_severity((*checked.findings, *self._live_findings(snapshot, checked.reading))),
             running=counts,
             jobs=rule_report.job_answers(snapshot, self.name, checked.reading),
             servers=rule_cluster.servers(snapshot, self.name),
@@ -81,6 +81,9 @@ class Rules:
             instances=rule_cluster.instances(snapshot, self.name),
             requests=self.api.requests,
         )
+
+    def _live_findings(self, snapshot: Snapshot, reading: Reading | None) -> tuple[Finding, ...]:
+        return rule_cluster.live_findings(snapshot, self.name, reading, rule_cluster.servers(snapshot, self.name))
 
     def _run(self, planner: Callable[[Snapshot], Plan]) -> execute.Outcome:
         params = self._module.params

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import rule_reader, scaling_rule
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.findings import ERROR, worst
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_lint import lint, may_count
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_lint import lint
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_reader import RuleError, Size, Sizes
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_relaxed import relaxed
 
@@ -83,7 +83,7 @@ def test_the_same_tiers_give_the_same_bytes_and_plain_json(tiers: list[Sizes]) -
     assert all(isinstance(value, str) for entry in entries for value in entry.values())
     assert len({tuple(entry["group_name"] for entry in tier["group_list"]) for tier in document["elastic_scaling_list"]}) == 1
     read = rule_reader.read(text, source="rule").tiers
-    assert scaling_rule.write(read) == text and may_count(read) == may_count(meant(tiers))
+    assert scaling_rule.write(read) == text and scaling_rule.may_count(read) == scaling_rule.may_count(meant(tiers))
 
 
 # Pieces of rules, so that texts get past the first character.

@@ -10,6 +10,7 @@ servers in `capacity_room.py`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -21,6 +22,7 @@ from .capacity_model import Instance, Inventory, Load, Server, Shape, checked_sh
 from .capacity_room import Grid, Place, Regions, Room
 from .errors import InputError
 from .rule_reader import Size
+from .scaling_rule import reached
 
 __all__ = (
     "Instance",
@@ -35,6 +37,7 @@ __all__ = (
     "impossible_tiers",
     "more",
     "place",
+    "reachable",
     "simulate",
 )
 
@@ -153,6 +156,17 @@ def place(
         layout.add(task.shapes[index], places)
     left = {group: max(0, shape.count - count) for group, shape, count in zip(task.groups, task.shapes, counts, strict=True)}
     return Placement(tuple(layout.instances), left)
+
+
+def reachable(
+    servers: Sequence[Server], shapes: Sequence[Shape], tiers: Sequence[Mapping[str, Size]], running: Iterable[Instance] = ()
+) -> int | None:
+    """The largest tier that is reached when everything is started that the rule allows and the servers have room for.
+
+    What runs stays where it is. None: not even the smallest tier. It is what `simulate` finds without any failure.
+    """
+    placed = Counter(instance.group for instance in place(servers, shapes, tiers, running).instances)
+    return reached(tiers, placed)
 
 
 def more(servers: Sequence[Server], shape: Shape, running: Iterable[Instance] = ()) -> int:

@@ -47,21 +47,32 @@ class Drift:
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in named.items() if names)
 
 
-def find(snapshot: Snapshot) -> Drift:
-    """The drift of a service. What an unfinished change has left is no drift, and an autoscaler's count is never one."""
+def assess(snapshot: Snapshot) -> tuple[ServiceState, Drift]:
+    """The state of the service as it is shown, and its drift; see `reported` and `find`."""
     state = service_state(snapshot)
-    foreign = tuple(item.name for item in state.instances if item.state == "foreign")
+    marked = _altered(snapshot, state)
+    instances = [replace(item, altered=item.name in marked) for item in state.instances]
+    foreign = tuple(item.name for item in instances if item.state == "foreign")
     baseline = _baseline(snapshot)
     if baseline is None:
-        return Drift(foreign=foreign)
+        return replace(state, instances=tuple(instances)), Drift(foreign=foreign)
     missing, surplus = _deviations(state, baseline)
-    marked = _altered(snapshot, state)
-    return Drift(
+    found = Drift(
         missing=tuple(_name(snapshot, *key) for key in missing),
         surplus=tuple(_name(snapshot, *key) for key in surplus),
-        altered=tuple(item.name for item in state.instances if item.name in marked),
+        altered=tuple(item.name for item in instances if item.altered),
         foreign=foreign,
     )
+    names = {item.name for item in instances}  # one that is still terminating is shown as that
+    lacking = [_missing(snapshot, *key, baseline) for key in missing if _name(snapshot, *key) not in names]
+    beyond = frozenset(surplus)
+    shown = [_surplus(item, baseline) if (item.engine_role, item.index) in beyond else item for item in instances]
+    return replace(state, instances=tuple(sorted([*shown, *lacking], key=Instance.order))), found
+
+
+def find(snapshot: Snapshot) -> Drift:
+    """The drift of a service. What an unfinished change has left is no drift, and an autoscaler's count is never one."""
+    return assess(snapshot)[1]
 
 
 def reported(snapshot: Snapshot) -> ServiceState:
@@ -69,17 +80,7 @@ def reported(snapshot: Snapshot) -> ServiceState:
 
     Plans want `service_state`, in which a surplus instance is what its pods make of it.
     """
-    state = service_state(snapshot)
-    marked = _altered(snapshot, state)
-    instances = [replace(item, altered=item.name in marked) for item in state.instances]
-    baseline = _baseline(snapshot)
-    if baseline is not None:
-        missing, surplus = _deviations(state, baseline)
-        instances = [_surplus(item, baseline) if (item.engine_role, item.index) in surplus else item for item in instances]
-        names = {item.name for item in instances}  # one that is still terminating is shown as that
-        lacking = [_missing(snapshot, *key, baseline) for key in missing]
-        instances.extend(item for item in lacking if item.name not in names)
-    return replace(state, instances=tuple(sorted(instances, key=Instance.order)))
+    return assess(snapshot)[0]
 
 
 def settle(snapshot: Snapshot, wanted: Mapping[str, int], on_drift: str) -> dict[str, int]:

@@ -59,6 +59,11 @@ def read(config_map: Mapping[str, Any] | None) -> JobSettings:
     return JobSettings(**found) if known else DEFAULTS
 
 
+def of_service(config_map: Mapping[str, Any] | None) -> JobSettings | None:
+    """As `read`; None where `motor-config` says nothing."""
+    return read(config_map) if ANNOTATION in ((config_map or {}).get("metadata", {}).get("annotations") or {}) else None
+
+
 def given(scaling_rule: str | None, groups: Mapping[str, str | None] | None, name_prefix: str | None, live: JobSettings) -> JobSettings:
     """The options, and for those left out what the live service has. Raises InputError for what cannot be a name or label."""
     chosen = {role: (groups or {}).get(role) or live.groups[role] for role in ENGINE_ROLES}

@@ -12,17 +12,18 @@ from .errors import Refused
 from .guard import RESTORE, open_intent
 from .ownership import LEASE
 from .plan import Plan
-from .record import APPLIED, intent_of, standing
+from .record import APPLIED, HOLD_ANNOTATION, intent_of, standing
 from .state import Snapshot, service_state
 from .stored import baseline_counts
-
-HOLD = "ascend.mindie/hold"
 
 
 def held_by_hand(snapshot: Snapshot) -> str:
     """What somebody wrote on `motor-config` to keep the watcher's hands off the service, or ""."""
     annotations = (snapshot.config_map or {}).get("metadata", {}).get("annotations") or {}
-    return f"motor-config has the annotation {HOLD}{': ' + annotations[HOLD] if annotations[HOLD] else ''}" if HOLD in annotations else ""
+    text = annotations.get(HOLD_ANNOTATION)
+    if text is None:
+        return ""
+    return f"motor-config has the annotation {HOLD_ANNOTATION}" + (f": {text}" if text else "")
 
 
 def locked(snapshot: Snapshot, own: str = "") -> str:

@@ -23,6 +23,8 @@ from .ownership import is_ours, metadata_labels
 
 APPLIED_ANNOTATION = "ascend.mindie/applied"
 INTENT_ANNOTATION = "ascend.mindie/intent"
+# With it nobody's program touches the service.
+HOLD_ANNOTATION = "ascend.mindie/hold"
 USER_CONFIG_KEY = "user_config.json"
 
 ABSENT, DEPLOYER, APPLIED, UNFINISHED = "absent", "deployer", "applied", "unfinished"

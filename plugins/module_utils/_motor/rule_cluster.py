@@ -24,15 +24,14 @@ from .state import Object, Snapshot, is_deleted
 from .workloads import JOB_LABEL, pod_count, pod_templates
 
 
-def live_findings(snapshot: Snapshot, name: str, reading: Reading | None) -> tuple[Finding, ...]:
-    """What is wrong with a rule beside the live jobs, PodGroups and servers; nothing for one that the operator refuses."""
-    return lint_live(reading, live_task(snapshot, name, servers(snapshot, name))) if reading else ()
+def live_findings(snapshot: Snapshot, name: str, reading: Reading | None, among: Sequence[Server]) -> tuple[Finding, ...]:
+    """What is wrong with a rule beside the live jobs, PodGroups and servers (none: not known); nothing for one that the operator refuses."""
+    return lint_live(reading, live_task(snapshot, name, among)) if reading else ()
 
 
 def live_task(snapshot: Snapshot, name: str, among: Sequence[Server]) -> LiveTask:
     """What is live beside the rule `name`, and all servers (none: not known)."""
-    settings = job_settings.read(snapshot.config_map)
-    annotated = job_settings.ANNOTATION in ((snapshot.config_map or {}).get("metadata", {}).get("annotations") or {})
+    settings = job_settings.of_service(snapshot.config_map)
     config_maps = {found: obj for (kind, found), obj in snapshot.others.items() if kind == "ConfigMap"}
     return LiveTask(
         namespace=snapshot.namespace,
@@ -46,7 +45,7 @@ def live_task(snapshot: Snapshot, name: str, among: Sequence[Server]) -> LiveTas
         controllers=tuple(pod for pod in snapshot.pods if _labels(pod).get("app") == JOB_APP["controller"]),
         servers=tuple(among),
         shapes=shapes(snapshot, name),
-        groups=settings.groups if annotated and settings.scaling_rule == name else {},
+        groups=settings.groups if settings and settings.scaling_rule == name else {},
         intent_open=open_intent(snapshot) is not None,
     )
 
@@ -62,14 +61,19 @@ def _all_servers(snapshot: Snapshot) -> tuple[Server, ...]:
 
 def pods(snapshot: Snapshot, name: str) -> list[Object]:
     """The pods of the jobs of a rule."""
-    own = {job["metadata"]["name"] for job in _jobs(snapshot, name)}
+    own = {job["metadata"]["name"] for job in jobs(snapshot, name)}
     return [pod for pod in snapshot.pods if _labels(pod).get(JOB_LABEL) in own]
 
 
 def shapes(snapshot: Snapshot, name: str) -> dict[str, Shape]:
-    """What one instance of each group is like, as its first job (by name) has it."""
+    """What one instance of each group of a rule is like; see `shapes_of`."""
+    return shapes_of(jobs(snapshot, name))
+
+
+def shapes_of(found_jobs: Sequence[Object]) -> dict[str, Shape]:
+    """What one instance of each group is like, as its first job has it."""
     found: dict[str, Shape] = {}
-    for job in _jobs(snapshot, name):
+    for job in found_jobs:
         shape = shape_of(job, _labels(job).get(GROUP_LABEL, ""))
         if shape and shape.group not in found:
             found[shape.group] = shape
@@ -87,7 +91,7 @@ def instances(snapshot: Snapshot, name: str) -> tuple[Instance, ...]:
     """The instances that run, that is jobs whose PodGroup does, and the servers of their pods."""
     by_job, census = pods_by_job(snapshot.pods), Census(snapshot.pod_groups)
     found = []
-    for job in _jobs(snapshot, name):
+    for job in jobs(snapshot, name):
         placed = [pod for pod in by_job.get(job["metadata"]["name"], ()) if pod_facts.node_of(pod) and pod_facts.npus(pod)]
         if placed and phase(census.pod_group(job)) == PHASE_RUNNING:
             nodes = tuple(pod_facts.node_of(pod) for pod in placed)
@@ -95,7 +99,8 @@ def instances(snapshot: Snapshot, name: str) -> tuple[Instance, ...]:
     return tuple(found)
 
 
-def _jobs(snapshot: Snapshot, name: str) -> list[Object]:
+def jobs(snapshot: Snapshot, name: str) -> list[Object]:
+    """The jobs of a rule that are to stay, by name."""
     found = [job for job in snapshot.jobs if _labels(job).get(RULE_LABEL) == name and not is_deleted(job)]
     return sorted(found, key=lambda job: str(job["metadata"]["name"]))
 

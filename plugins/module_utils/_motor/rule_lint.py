@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from . import rule_keys
@@ -30,7 +30,6 @@ from .rule_reader import (
     Places,
     Reading,
     RuleError,
-    Sizes,
     Tier,
     attempt,
     entry_path,
@@ -38,6 +37,7 @@ from .rule_reader import (
     tier_path,
 )
 from .rule_relaxed import comments
+from .scaling_rule import may_count
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PLAIN = re.compile(r"0|-?[1-9][0-9]*")
@@ -76,20 +76,6 @@ def lint_data(data: Mapping[str, str], *, source: str) -> Lint:
     near = difflib.get_close_matches(DATA_KEY, data, n=1)
     remedy = f'Rename the data key "{near[0]}" to {DATA_KEY}.' if near else ""
     return Lint((finding("R101", f"{source}: it has no key {DATA_KEY}", remedy=remedy),), None)
-
-
-def may_count(tiers: Sequence[Sizes]) -> list[bool]:
-    """For each tier, whether there are counts by which the operator takes it.
-
-    It is taken when all tiers below it are satisfied and it is not: some group has to have more instances in it than in any below.
-    """
-    below: dict[str, int] = {}
-    found = []
-    for tier in reversed(tiers):
-        more = {group: size.number for group, size in tier.items() if size.number > below.get(group, 0)}
-        below.update(more)
-        found.append(bool(more))
-    return found[::-1]
 
 
 def _refused(error: RuleError, text: str, places: Places, source: str) -> Finding:

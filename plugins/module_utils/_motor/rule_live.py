@@ -22,9 +22,9 @@ from .findings import NOTE, WARNING, Finding, by_severity
 from .job_facts import GROUP_LABEL, RULE_LABEL, TASK_LABEL, Census
 from .rule_codes import finding
 from .rule_jobs import LiveTask, Object, Task, nearest
-from .rule_lint import may_count
 from .rule_object import CHANGED
 from .rule_reader import NAME, Reading, Sizes
+from .scaling_rule import may_count
 
 __all__ = ["LiveTask", "lint_live"]
 

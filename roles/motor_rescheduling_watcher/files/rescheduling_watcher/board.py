@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.overview import servers_view
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.servers import servers_view
 
 from .clock import rfc3339
 from .world import NODE, World
@@ -79,7 +79,7 @@ class Board:
         with self._lock:
             now = time.monotonic()
             if now - self._servers_at >= SERVERS_SECONDS:
-                found = servers_view(*(self._world.everywhere(kind) for kind in (NODE, "Pod", "PodGroup", "AscendJob")))
+                found = servers_view(self._world.everywhere(NODE), self._world.everywhere("Pod"))
                 self._revision += found != self._servers
                 self._servers, self._servers_at = found, now
             return self._servers

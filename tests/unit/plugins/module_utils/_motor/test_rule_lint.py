@@ -24,8 +24,9 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.findings impo
     by_severity,
     worst,
 )
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_lint import Lint, lint, lint_data, may_count
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_lint import Lint, lint, lint_data
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_reader import DATA_KEY, Size
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.scaling_rule import may_count
 
 from .test_scaling_rule import text_of
 

@@ -212,11 +212,11 @@ def test_the_check_knows_what_the_service_says_of_its_jobs(rule: str, groups: di
     live = rule_cluster.live_task(found, NAME, ())
     assert live.groups == groups and live.rank_tables == {"rings-config-p0"} and live.rule_names == ("other-rule", NAME)
     assert live.controllers == (controller,) and not live.intent_open
-    assert rule_cluster.live_findings(found, NAME, None) == ()
+    assert rule_cluster.live_findings(found, NAME, None, ()) == ()
     assert rule_cluster.live_task(snapshot(), NAME, ()).groups == {}
 
 
 def test_a_smaller_rule_is_found_beside_what_runs() -> None:
     found = snapshot(jobs=(OTHER, HELD, DECODE), pod_groups=tuple(pod_group(one, "Running") for one in (OTHER, HELD, DECODE)))
-    assert "R624" in {finding.code for finding in rule_cluster.live_findings(found, NAME, reading(text_of(mapping(1, 1))))}
-    assert "R624" not in {finding.code for finding in rule_cluster.live_findings(found, NAME, reading())}
+    assert "R624" in {finding.code for finding in rule_cluster.live_findings(found, NAME, reading(text_of(mapping(1, 1))), ())}
+    assert "R624" not in {finding.code for finding in rule_cluster.live_findings(found, NAME, reading(), ())}

@@ -1,0 +1,109 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A service as it is shown: to whoever asks with a module, to the watcher's page, to its metrics.
+
+Works on objects that are cut (`kept.py`) as on whole ones. What takes longer, as it looks at all servers and all jobs of a rule, is in
+`overview_details.task_details`; `overview_details.service_report` has both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from . import drift, job_facts
+from . import pods as pod_facts
+from . import servers as server_facts
+from .capacity_model import Server, Shape
+from .guard import unfinished_verb
+from .hardware import SUPER_POD_BLOCK
+from .instances import parse_instance_name
+from .job_facts import GROUP_LABEL
+from .overview_tasks import tasks_view
+from .record import HOLD_ANNOTATION, intent_of
+from .shortage import Room
+from .state import ANY_BACKEND, Instance, Object, Snapshot, instance_of
+from .stored import baseline_counts
+
+PENDING = "pending"
+_DEPLOYMENTS, _INFER_SERVICE_SET = "deployments", "infer_service_set"
+
+
+def service_view(snapshot: Snapshot, *, servers: Sequence[Server] | None = None) -> dict[str, Any]:
+    """The state of a service as plain data: instances with reasons, control roles, drift, lock, and its tasks under scaling rules.
+
+    `servers` (`servers.servers` of all nodes and pods that are known) tell how much is missing for what waits; None: not known.
+    """
+    snapshot = settled_backend(snapshot)
+    state, found = drift.assess(snapshot)
+    instances = _with_amounts(snapshot, state.instances, servers) if servers is not None else state.instances
+    groups = {job["metadata"]["name"]: _labels(job).get(GROUP_LABEL, "") for job in snapshot.jobs}
+    return {
+        **replace(state, instances=tuple(instances)).to_dict(),
+        "instances": [{**item.to_dict(), "group": groups.get(item.name, "")} for item in instances],
+        "hold": HOLD_ANNOTATION in _annotations(snapshot.config_map),
+        "unfinished": unfinished_verb(snapshot) or "",
+        "lock": _lock(snapshot),
+        "baseline": baseline_counts(snapshot.config_map),
+        "drift": found.to_dict(),
+        "tasks": tasks_view(snapshot),
+    }
+
+
+def settled_backend(snapshot: Snapshot) -> Snapshot:
+    """Where `motor-config` does not say how the service is made, its workloads do."""
+    if snapshot.backend != ANY_BACKEND:
+        return snapshot
+    if snapshot.infer_service_set is not None:
+        return replace(snapshot, backend=_INFER_SERVICE_SET)
+    base_name = snapshot.settings.name_prefix
+    if any(parse_instance_name(job["metadata"]["name"], base_name) for job in snapshot.jobs):
+        return replace(snapshot, backend=job_facts.BACKEND, base_name=base_name)
+    return snapshot
+
+
+def _lock(snapshot: Snapshot) -> dict[str, str] | None:
+    spec = (snapshot.lease or {}).get("spec") or {}
+    if not spec.get("holderIdentity"):
+        return None
+    verb = (intent_of(snapshot.lease) or {}).get("verb", "")
+    return {"holder": str(spec["holderIdentity"]), "verb": str(verb), "since": str(spec.get("acquireTime") or "")}
+
+
+def _with_amounts(snapshot: Snapshot, instances: Sequence[Instance], servers: Sequence[Server]) -> tuple[Instance, ...]:
+    """The instances, with how much is missing in the reason of those that wait."""
+    if not any(item.state == PENDING for item in instances):
+        return tuple(instances)
+    room = Room(servers, server_facts.enqueued(snapshot.pod_groups, snapshot.pods))
+    shapes = dict(_waiting(snapshot, instances))
+    return tuple(replace(item, reason=_reason(item, room, shapes[item.name])) if item.name in shapes else item for item in instances)
+
+
+def _waiting(snapshot: Snapshot, instances: Sequence[Instance]) -> Iterator[tuple[str, Shape]]:
+    """What each instance that waits still needs: the pods that no server has yet."""
+    bound = Counter(instance_of(snapshot, pod) for pod in snapshot.pods if pod_facts.node_of(pod) and not pod_facts.is_leaving(pod))
+    blocks = {job["metadata"]["name"]: str(_annotations(job).get(SUPER_POD_BLOCK, "")) for job in snapshot.jobs}
+    for item in instances:
+        if item.state == PENDING and item.pods and item.npus:
+            block = blocks.get(item.name, "")
+            pods = max(0, item.pods - bound[item.engine_role, item.index])
+            yield item.name, Shape("", 0, pods, -(-item.npus // item.pods), int(block) if block.isdecimal() else 0)
+
+
+def _reason(item: Instance, room: Room, shape: Shape) -> str:
+    lacking = room.lacking(shape)
+    if item.reason != job_facts.PENDING_REASON:
+        return f"{item.reason}; it {lacking}" if lacking else item.reason
+    why = f"it {lacking}" if lacking else room.reserved(shape, item.name)
+    return f"its PodGroup is Pending: {why or 'there is room for it, so its queue may not be open, or Volcano has not looked yet'}"
+
+
+def _annotations(obj: Object | None) -> Mapping[str, str]:
+    return (obj or {}).get("metadata", {}).get("annotations") or {}
+
+
+def _labels(obj: Object) -> Mapping[str, str]:
+    return obj["metadata"].get("labels") or {}
