@@ -23,8 +23,8 @@ _SERVER_METADATA = frozenset(
 )
 # Maps that are managed whole, by their key.
 _WHOLE = frozenset({"nodeSelector", "matchLabels", "selector", "requests", "limits", "securityContext"})
-# Items of these lists have one source of many, so what they have besides counts.
-_WHOLE_ITEMS = frozenset({"env", "volumes"})
+# Items of these lists have one source of many, or mean something else with more in them, so what they have besides counts.
+_WHOLE_ITEMS = frozenset({"env", "volumes", "rules"})
 # Lists of things with names: the fields that name one, the first that is there.
 _NAMED = {
     "containers": ("name",),
@@ -166,7 +166,7 @@ def _is_whole(path: Path) -> bool:
     if not path:
         return False
     in_pod_template = path[-3:] == ("template", "metadata", "labels")
-    return path == ("data",) or path[-1] in _WHOLE or in_pod_template or (len(path) > 1 and path[-2] in _WHOLE_ITEMS)
+    return path in (("data",), ("binaryData",)) or path[-1] in _WHOLE or in_pod_template or (len(path) > 1 and path[-2] in _WHOLE_ITEMS)
 
 
 def _is_empty(value: Any) -> bool:

@@ -11,10 +11,12 @@ from typing import Any
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PART_OF = "app.kubernetes.io/part-of"
 COMPONENT = "app.kubernetes.io/component"
-# On cluster-scoped objects only: the namespace of the service that they belong to.
+# On cluster-scoped objects of a service and on all objects of a program: the namespace of that service or program.
 INSTANCE = "app.kubernetes.io/instance"
 MANAGER = "ascend.mindie"
 PRODUCT = "mindie-motor"
+# What programs that we run in the cluster are part of. They may live in the namespace of a service, and are no part of it.
+PROGRAMS = "mindie-programs"
 
 CONFIG_MAP = "motor-config"
 LEASE = "ascend-mindie"
@@ -32,5 +34,11 @@ def metadata_labels(component: str) -> dict[str, str]:
 
 
 def is_ours(obj: Mapping[str, Any] | None) -> bool:
-    """True when the object carries our managed-by label."""
-    return obj is not None and (obj["metadata"].get("labels") or {}).get(MANAGED_BY) == MANAGER
+    """True when the object carries our managed-by label, and is not one of a program's."""
+    labels = (obj["metadata"].get("labels") or {}) if obj is not None else {}
+    return labels.get(MANAGED_BY) == MANAGER and labels.get(PART_OF) != PROGRAMS
+
+
+def program_labels(name: str, namespace: str) -> dict[str, str]:
+    """The labels that every object of the program `name`, installed in `namespace`, carries on its own metadata."""
+    return {MANAGED_BY: MANAGER, PART_OF: PROGRAMS, COMPONENT: name, INSTANCE: namespace}

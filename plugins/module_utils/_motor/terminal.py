@@ -152,7 +152,7 @@ def _of_instance(instance: Instance, pods: list[Object], workloads: Workloads) -
         if trouble and trouble.lasting:
             return Symptom(name, instance.engine_role, instance.index, trouble.lasting, trouble.reason)
     workload = next((item for item in workloads.objects if item["metadata"]["name"] == name), None)
-    return _of_workload(workload, pods, instance.pods, workloads.events, (name, instance.engine_role, instance.index))
+    return of_workload(workload, pods, instance.pods, workloads.events, (name, instance.engine_role, instance.index))
 
 
 def _of_control(name: str, app: str, pods: list[Object], workloads: Workloads) -> Symptom | None:
@@ -162,13 +162,13 @@ def _of_control(name: str, app: str, pods: list[Object], workloads: Workloads) -
     if lasting and len(lasting) == len(pods):
         return Symptom(name, name, None, lasting[0].lasting, lasting[0].reason)
     workload = next((item for item in workloads.objects if template_labels(item).get("app") == app), None)
-    return _of_workload(workload, pods, 1, workloads.events, (name, name, None))
+    return of_workload(workload, pods, 1, workloads.events, (name, name, None))
 
 
-def _of_workload(
+def of_workload(
     workload: Object | None, pods: list[Object], wanted: int, events: tuple[Object, ...], who: tuple[str, str, int | None]
 ) -> Symptom | None:
-    """Why the workload of an instance makes no pods, or does not get on."""
+    """Why a workload (of `who`: name, engine role and index of a symptom), which is to have so many pods, makes none or does not get on."""
     if workload is None:
         return None
     conditions = {item["type"]: item for item in (workload.get("status") or {}).get("conditions") or ()}

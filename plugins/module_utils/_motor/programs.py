@@ -1,0 +1,270 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objects of a program that runs in the cluster: its code and settings, its account and rights, its Deployment and Service."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from .digests import sha256
+from .kinds import KINDS
+from .ownership import COMPONENT, PART_OF, PROGRAMS, program_labels
+
+Object: TypeAlias = "dict[str, Any]"
+# Kind, namespace ("" for what lies in none), name.
+Key: TypeAlias = "tuple[str, str, str]"
+Rules: TypeAlias = "list[Mapping[str, Any]]"
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+# On the ConfigMap: in which namespaces there are, or may be, rights of the program (JSON list).
+NAMESPACES = "ascend.mindie/namespaces"
+# On the pod template: what the pods are started from. Code and settings are no part of a template, and pods do not see new ones.
+CHECKSUM = "ascend.mindie/checksum"
+ARCHIVE, SETTINGS = "program.pyz", "settings.json"
+# Any number but that of root; the image does not have to know it.
+USER = 65532
+DEFAULT_RESOURCES: Mapping[str, Any] = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
+GRACE_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program as it is wanted. `archive` is the zip application in base64, `settings` the text of settings.json.
+
+    `rights` has the rules by namespace, with the key "" for those that hold in the whole cluster.
+    """
+
+    name: str
+    namespace: str
+    image: str
+    archive: str
+    settings: str
+    port: int
+    replicas: int = 2
+    service: bool = True
+    rights: Mapping[str, Rules] = field(default_factory=dict)
+    image_pull_secrets: tuple[str, ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    resources: Mapping[str, Any] = field(default_factory=lambda: DEFAULT_RESOURCES)
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """The namespaces in which it has rights, sorted."""
+        return tuple(sorted(name for name in self.rights if name))
+
+
+def key_of(obj: Mapping[str, Any]) -> Key:
+    """How an object is found."""
+    metadata = obj["metadata"]
+    return obj["kind"], metadata.get("namespace") or "", metadata["name"]
+
+
+def rights_name(name: str, namespace: str) -> str:
+    """The name of all objects that give rights: several programs may have some in one namespace. Neither part has a dot."""
+    return f"{name}.{namespace}"
+
+
+def objects(program: Program) -> tuple[Object, ...]:
+    """All objects of a program, in the order of creation: what others refer to comes first, the Deployment last."""
+    made = [config_map(program), _service_account(program), *_roles(program)]
+    if program.service:
+        made.append(_service(program))
+    if program.replicas > 1:
+        made.append(_disruption_budget(program))
+    return (*made, *_bindings(program), deployment(program))
+
+
+def possible(name: str, namespace: str, namespaces: Iterable[str]) -> tuple[Key, ...]:
+    """Where each object of a program is, if it is there; `namespaces` are those in which it may have rights."""
+    rights = rights_name(name, namespace)
+    return (
+        ("ConfigMap", namespace, name),
+        ("ServiceAccount", namespace, name),
+        ("ClusterRole", "", rights),
+        *(("Role", place, rights) for place in sorted(namespaces)),
+        ("Service", namespace, name),
+        ("PodDisruptionBudget", namespace, name),
+        ("ClusterRoleBinding", "", rights),
+        *(("RoleBinding", place, rights) for place in sorted(namespaces)),
+        ("Deployment", namespace, name),
+        ("Lease", namespace, name),
+    )
+
+
+def belongs(obj: Mapping[str, Any], name: str, namespace: str) -> bool:
+    """True for an object of this very program. The Lease, which the program itself makes, has no labels."""
+    labels = obj["metadata"].get("labels") or {}
+    return program_labels(name, namespace).items() <= labels.items()
+
+
+def remembered(ledger: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The namespaces that the ConfigMap says there are or may be rights in."""
+    text = ((ledger or {}).get("metadata") or {}).get("annotations") or {}
+    try:
+        found = json.loads(text.get(NAMESPACES) or "[]")
+    except ValueError:
+        return ()
+    return tuple(sorted(item for item in found if isinstance(item, str) and item)) if isinstance(found, list) else ()
+
+
+def told(namespaces: Iterable[str]) -> str:
+    """The text that `remembered` reads."""
+    return json.dumps(sorted(set(namespaces)))
+
+
+def config_map(program: Program, namespaces: Iterable[str] | None = None) -> Object:
+    """Code and settings. `namespaces` are those to remember; by default those of the program."""
+    found = _object("ConfigMap", program, program.name)
+    found["metadata"]["annotations"] = {NAMESPACES: told(program.namespaces if namespaces is None else namespaces)}
+    return {**found, "binaryData": {ARCHIVE: program.archive}, "data": {SETTINGS: program.settings}}
+
+
+def digest(archive: str) -> str:
+    """SHA-256 of the bytes of an archive, as sha256sum tells it."""
+    return hashlib.sha256(base64.b64decode(archive)).hexdigest()
+
+
+def size(program: Program) -> int:
+    """Bytes of code and settings, as the API server counts them."""
+    return len(base64.b64decode(program.archive)) + len(program.settings.encode())
+
+
+def deployment(program: Program) -> Object:
+    """The Deployment, which never has fewer pods ready than it should while it is updated."""
+    spec = {
+        "replicas": program.replicas,
+        "revisionHistoryLimit": 2,
+        "selector": {"matchLabels": _pod_labels(program)},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+        "template": _pod_template(program),
+    }
+    return {**_object("Deployment", program, program.name), "spec": spec}
+
+
+def checksum(workload: Mapping[str, Any]) -> str:
+    """What the pods of a Deployment, or a pod, are started from."""
+    metadata = workload["spec"]["template"]["metadata"] if "template" in workload["spec"] else workload["metadata"]
+    return str((metadata.get("annotations") or {}).get(CHECKSUM, ""))
+
+
+def _pod_labels(program: Program) -> dict[str, str]:
+    """By these its pods are found; they must not change, as the selector of a Deployment cannot."""
+    return {PART_OF: PROGRAMS, COMPONENT: program.name}
+
+
+def _pod_template(program: Program) -> Object:
+    spec = _pod_spec(program)
+    started_from = sha256(json.dumps([program.archive, program.settings, spec], sort_keys=True))
+    return {"metadata": {"labels": _pod_labels(program), "annotations": {CHECKSUM: started_from}}, "spec": spec}
+
+
+def _pod_spec(program: Program) -> Object:
+    return {
+        "serviceAccountName": program.name,
+        "automountServiceAccountToken": True,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "imagePullSecrets": [{"name": name} for name in program.image_pull_secrets],
+        "nodeSelector": dict(program.node_selector),
+        "tolerations": list(program.tolerations),
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart(program)]}},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(program)],
+        "volumes": [{"name": "program", "configMap": {"name": program.name}}, {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
+    }
+
+
+def _apart(program: Program) -> Object:
+    """Two pods on one server are lost together; yet better two there than one."""
+    term = {"labelSelector": {"matchLabels": _pod_labels(program)}, "topologyKey": "kubernetes.io/hostname"}
+    return {"weight": 100, "podAffinityTerm": term}
+
+
+def _container(program: Program) -> Object:
+    return {
+        "name": "program",
+        "image": program.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", f"/program/{ARCHIVE}", "--settings", f"/settings/{SETTINGS}"],
+        "env": _environment(program),
+        "ports": [{"name": "http", "containerPort": program.port, "protocol": "TCP"}],
+        "resources": dict(program.resources),
+        "startupProbe": _probe(period=2, timeout=3, failures=60),
+        "readinessProbe": _probe(period=5, timeout=3, failures=3),
+        "livenessProbe": _probe(period=10, timeout=5, failures=6),
+        "securityContext": {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}},
+        # A file mounted by its path stays what it was when the container started: Python reads the archive as it goes on.
+        "volumeMounts": [
+            {"name": "program", "mountPath": f"/program/{ARCHIVE}", "subPath": ARCHIVE, "readOnly": True},
+            {"name": "program", "mountPath": f"/settings/{SETTINGS}", "subPath": SETTINGS, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},
+        ],
+    }
+
+
+def _environment(program: Program) -> list[Object]:
+    downward = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_IP": "status.podIP"}
+    rows: list[Object] = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in downward.items()]
+    plain = {"PROGRAM_NAME": program.name, "HOME": "/tmp", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return [*rows, *({"name": name, "value": value} for name, value in plain.items())]
+
+
+def _probe(*, period: int, timeout: int, failures: int) -> Object:
+    where = {"path": "/healthz", "port": "http", "scheme": "HTTP"}
+    return {"httpGet": where, "periodSeconds": period, "timeoutSeconds": timeout, "failureThreshold": failures}
+
+
+def _service(program: Program) -> Object:
+    ports = [{"name": "http", "port": program.port, "targetPort": "http", "protocol": "TCP"}]
+    spec = {"type": "ClusterIP", "selector": _pod_labels(program), "ports": ports}
+    return {**_object("Service", program, program.name), "spec": spec}
+
+
+def _disruption_budget(program: Program) -> Object:
+    """Servers that are emptied give the other pod time to come up elsewhere."""
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": _pod_labels(program)}}
+    return {**_object("PodDisruptionBudget", program, program.name), "spec": spec}
+
+
+def _service_account(program: Program) -> Object:
+    return {**_object("ServiceAccount", program, program.name), "automountServiceAccountToken": False}
+
+
+def _roles(program: Program) -> list[Object]:
+    name = rights_name(program.name, program.namespace)
+    return [{**_object(_role(place), program, name, place), "rules": list(rules)} for place, rules in sorted(program.rights.items())]
+
+
+def _bindings(program: Program) -> list[Object]:
+    name, made = rights_name(program.name, program.namespace), []
+    subject = {"kind": "ServiceAccount", "name": program.name, "namespace": program.namespace}
+    for place in sorted(program.rights):
+        reference = {"apiGroup": RBAC_GROUP, "kind": _role(place), "name": name}
+        made.append({**_object(f"{_role(place)}Binding", program, name, place), "roleRef": reference, "subjects": [subject]})
+    return made
+
+
+def _role(place: str) -> str:
+    return "Role" if place else "ClusterRole"
+
+
+def _object(kind: str, program: Program, name: str, namespace: str | None = None) -> Object:
+    """The frame of an object, in the program's namespace unless told otherwise ("": in none)."""
+    place = program.namespace if namespace is None else namespace
+    metadata: Object = {"name": name, "labels": program_labels(program.name, program.namespace)}
+    if place:
+        metadata["namespace"] = place
+    return {"apiVersion": KINDS[kind].api_version, "kind": kind, "metadata": metadata}
