@@ -15,27 +15,19 @@ from typing import Any
 from . import job_facts, siblings
 from .errors import Refused
 from .guard import RECREATE
+from .hands_off import JOB, KEPT_PREFIX, OLD_UID, held_by_hand, kept, locked
 from .instances import parse_instance_name
 from .ownership import metadata_labels
 from .plan import GONE, RUNNING, Plan, Step, Subject, Write, create, delete, update
-from .plan_restore import held_by_hand, locked
 from .rank_tables import initial, rank_table_name
 from .state import Object, Snapshot, service_state
 from .stored import baseline_counts
 from .workloads import ASCEND_JOB, JOB_LABEL
 
 COMPONENT = "recreation"
-KEPT_PREFIX = "ascend-mindie-recreate-"
 SPEC_KEY = "job.json"
-JOB, OLD_UID = "ascend.mindie/recreates", "ascend.mindie/recreated-from"
 # On a job: for which state of affairs it was nudged last.
 NUDGED = "ascend.mindie/nudged"
-
-
-def kept(snapshot: Snapshot) -> dict[str, Object]:
-    """The ConfigMaps with the specifications of jobs that are being created again, by the name of the job."""
-    found = (obj for (kind, name), obj in snapshot.others.items() if kind == "ConfigMap" and name.startswith(KEPT_PREFIX))
-    return {_annotation(obj, JOB): obj for obj in found}
 
 
 def plan_recreate(snapshot: Snapshot, name: str, own: str = "") -> Plan:

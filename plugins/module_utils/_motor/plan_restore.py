@@ -9,32 +9,12 @@ from collections.abc import Mapping
 
 from . import counts, drift
 from .errors import Refused
-from .guard import RESTORE, open_intent
-from .ownership import LEASE
+from .guard import RESTORE
+from .hands_off import held_by_hand, kept, locked
 from .plan import Plan
-from .record import APPLIED, HOLD_ANNOTATION, intent_of, standing
+from .record import APPLIED, standing
 from .state import Snapshot, service_state
 from .stored import baseline_counts
-
-
-def held_by_hand(snapshot: Snapshot) -> str:
-    """What somebody wrote on `motor-config` to keep the watcher's hands off the service, or ""."""
-    annotations = (snapshot.config_map or {}).get("metadata", {}).get("annotations") or {}
-    text = annotations.get(HOLD_ANNOTATION)
-    if text is None:
-        return ""
-    return f"motor-config has the annotation {HOLD_ANNOTATION}" + (f": {text}" if text else "")
-
-
-def locked(snapshot: Snapshot, own: str = "") -> str:
-    """Who holds the lock of the service, or which change has not ended, or "". A holder whose name begins with `own` is one of ours."""
-    holder = ((snapshot.lease or {}).get("spec") or {}).get("holderIdentity") or ""
-    if holder and not (own and holder.startswith(own)):
-        return f"Lease {LEASE} is held by {holder}"
-    intent = open_intent(snapshot)
-    if not intent:
-        return ""
-    return f"an earlier {(intent_of(snapshot.lease) or {}).get('verb', 'change')} has not ended (started {intent.get('started', 'at an unknown time')})"
 
 
 def missing(snapshot: Snapshot) -> tuple[str, ...]:
@@ -49,7 +29,8 @@ def obstacle(snapshot: Snapshot, own: str = "") -> str:
         return f"motor-config is {found}: nothing says what the service last reached"
     leaving = [instance.name for instance in service_state(snapshot).leaving()]
     waits = f"still stopping: {', '.join(leaving)}" if leaving else ""
-    return held_by_hand(snapshot) or locked(snapshot, own) or waits
+    under_way = f"being created again: {', '.join(kept(snapshot))}" if kept(snapshot) else ""
+    return held_by_hand(snapshot) or locked(snapshot, own) or under_way or waits
 
 
 def plan_restore(snapshot: Snapshot, own: str = "") -> Plan:

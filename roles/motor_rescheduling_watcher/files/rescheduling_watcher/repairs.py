@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ansible_collections.ascend.mindie.plugins.module_utils._motor import job_facts, plan_recreate, plan_restore
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import hands_off, job_facts, plan_restore
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import pods as pod_facts
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.instances import parse_instance_name
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_facts import GROUP_LABEL, RULE_LABEL, RUNNING, TASK_LABEL, Census
@@ -109,7 +109,7 @@ def decide_repairs(snapshot: Snapshot, ages: Mapping[Key, float], settings: Sett
     """The repairs that are due, of those that are switched on. Holders of locks whose names begin with `own` are ourselves."""
     makers = {NUDGE: _nudges, RELEASE_STUCK: _releases, RECREATE_FAILED: _recreations, RESTORE_MISSING: _restorations}
     case = _Case(snapshot, _census(snapshot), ages, settings, room, own)
-    hold = plan_restore.held_by_hand(snapshot)
+    hold = hands_off.held_by_hand(snapshot)
     found, waiting, due = [], {}, []
     for act, make in makers.items():
         for repair, obstacle, seconds in make(case) if settings.acts[act] else ():
@@ -165,10 +165,10 @@ def _releases(case: _Case) -> Iterator[_Candidate]:
 def _recreations(case: _Case) -> Iterator[_Candidate]:
     """Jobs that have failed for good, and those that a watcher has deleted but not yet created again."""
     snapshot = case.snapshot
-    begun = plan_recreate.kept(snapshot)
+    begun = hands_off.kept(snapshot)
     for name in begun:
         why = "it was deleted to be created again"
-        yield Repair(RECREATE_FAILED, snapshot.namespace, ASCEND_JOB, name, why), plan_restore.locked(snapshot, case.own), 0.0
+        yield Repair(RECREATE_FAILED, snapshot.namespace, ASCEND_JOB, name, why), hands_off.locked(snapshot, case.own), 0.0
     for job in snapshot.jobs:
         reason = job_facts.failed_for_good(job)
         if reason and not is_deleted(job) and job["metadata"]["name"] not in begun:
@@ -193,7 +193,7 @@ def _not_again(case: _Case, job: Object) -> str:
             return f"its scaling rule {_labels(job)[RULE_LABEL]} is missing or broken"
         if not decision.create:
             return decision.why
-    return plan_restore.locked(snapshot, case.own) or case.room(job)
+    return hands_off.locked(snapshot, case.own) or case.room(job)
 
 
 def _restorations(case: _Case) -> Iterator[_Candidate]:

@@ -59,7 +59,7 @@ def test_what_does_not_run_counts_as_none() -> None:
 
 
 WHY = {
-    "p may": (TWO, {"p": 1, "d": 1}, "p", Decision(0, True, False, "tier 0 asks for 2 instances of p, 1 run")),
+    "p may": (TWO, {"p": 1, "d": 1}, "p", Decision(0, True, False, "tier 0 asks for 2 instances of p, 1 run", asked=1)),
     "p waits for d": (TWO, {"p": 1}, "p", Decision(1, False, False, "tier 1 has its 1 instances of p and waits for d (0 of 1)")),
     "satisfied": (
         TWO,
