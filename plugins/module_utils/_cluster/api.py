@@ -125,6 +125,7 @@ class Api:
         self._sent = _Counter()
         self._fence: Callable[[], None] | None = None
         self._pause: Callable[[float], None] | None = time.sleep
+        self._patience = READ_SECONDS
         self.groups = groups
 
     @property
@@ -142,6 +143,12 @@ class Api:
         """The same verbs with another way to pause between attempts; None: each request is sent once."""
         api = copy.copy(self)
         api._pause = pause
+        return api
+
+    def within(self, seconds: float) -> Api:
+        """The same verbs; an answer that does not come within so many seconds will not come."""
+        api = copy.copy(self)
+        api._patience = seconds
         return api
 
     def discovered(self) -> Api:
@@ -240,9 +247,13 @@ class Api:
             raise
         return True
 
-    def open_watch(self, kind: str, namespace: str | None, resource_version: str, seconds: float, silence: float) -> Iterator[bytes]:
+    def open_watch(
+        self, kind: str, namespace: str | None, resource_version: str, seconds: float, silence: float, *, field_selector: str = ""
+    ) -> Iterator[bytes]:
         """Open a watch for at most `seconds`; returns its lines. Reading them raises TransportError after `silence` seconds without a word."""
         query = [("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", resource_version)]
+        if field_selector:
+            query.append(("fieldSelector", field_selector))
         query.append(("timeoutSeconds", str(max(1, math.ceil(seconds)))))
         attempted = f"watch {kind}s in {_scope(namespace)}"
         path = KINDS[kind].path(namespace)
@@ -312,14 +323,15 @@ class Api:
         attempted: str,
         stream: bool = False,
         tried: Attempts | None = None,
-        silence: float = READ_SECONDS,
+        silence: float | None = None,
     ) -> Response:
         fence = None if method == "GET" else self._fence
         if fence:
             fence()
         self._sent.add()
+        patience = silence or self._patience
         try:
-            return self._send(method, path, query, body, content_type, (CONNECT_SECONDS, silence), stream, fence)
+            return self._send(method, path, query, body, content_type, (min(CONNECT_SECONDS, patience), patience), stream, fence)
         except TransportError as error:
             reason, remedy = ("CertificateInvalid", _TLS) if error.tls else ("Unreachable", _UNREACHABLE)
             said = f"{error}{tried.said() if tried else ''}"

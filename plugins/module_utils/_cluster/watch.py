@@ -37,7 +37,7 @@ Key: TypeAlias = "tuple[str, str]"
 
 @dataclass(frozen=True)
 class Health:
-    """How a watch is. `restarts`: how often it broke; `errors`: its present trouble, "" when there is none.
+    """How a watch is. `unknown`: the server does not know the kind; `restarts`: how often the watch broke; `errors`: its present trouble.
 
     `heard` and `listed` (when the server last said anything, and last told all objects) are times of the monotonic clock,
     0 for never; `relist_seconds` is how long the last list took.
@@ -46,6 +46,7 @@ class Health:
     kind: str
     namespace: str | None
     synced: bool
+    unknown: bool
     restarts: int
     relists: int
     errors: str
@@ -81,6 +82,7 @@ class Watch:
         *,
         items: Iterable[Object] | None = None,
         version: str = "",
+        field_selector: str = "",
         keep: Callable[[Object], Object] | None = None,
         silent: float | None = None,
         relist_every: float | None = None,
@@ -89,7 +91,7 @@ class Watch:
     ) -> None:
         self._api, self._lists = api.pausing(None), api.pausing(self._sleep)
         self._kind, self._namespace, self._changed = kind, namespace, changed
-        self._keep, self._on_change = keep, on_change
+        self._selector, self._keep, self._on_change = field_selector, keep, on_change
         self._silent = silent or (BOOKMARK_SECONDS if relist_every else SILENT_SECONDS)
         self._every, self._lasting = relist_every, lasting
         self._objects: dict[Key, Object] = {_key(item): item for item in items or ()}
@@ -101,6 +103,7 @@ class Watch:
         self._restarts = self._relists = 0
         self._heard = self._listed = self._relist_seconds = 0.0
         self._trouble = ""
+        self._unknown = False
         self.synced = not self._must_list
         self.failed: ApiError | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch {kind} {namespace or ''}", daemon=True)
@@ -119,6 +122,7 @@ class Watch:
                 kind=self._kind,
                 namespace=self._namespace,
                 synced=self.synced,
+                unknown=self._unknown,
                 restarts=self._restarts,
                 relists=self._relists,
                 errors=self._trouble,
@@ -169,7 +173,7 @@ class Watch:
         elif unknown:
             self._replace({}, "")
         with self._lock:
-            self.synced = unknown
+            self.synced = self._unknown = unknown
         return (LASTING_PAUSE if unknown else 0.0), LASTING_PAUSE
 
     def _note(self, trouble: str, *, lists: bool = False, broke: bool = True) -> None:
@@ -209,7 +213,7 @@ class Watch:
         return heard or time.monotonic() - opened >= seconds
 
     def _open(self, seconds: float) -> Iterable[bytes]:
-        lines = self._api.open_watch(self._kind, self._namespace, self._version, seconds, self._silent)
+        lines = self._api.open_watch(self._kind, self._namespace, self._version, seconds, self._silent, field_selector=self._selector)
         self._hear()
         return lines
 
@@ -238,7 +242,7 @@ class Watch:
         began = time.monotonic()
         found: dict[Key, Object] = {}
         version = ""
-        for page in self._lists.pages(self._kind, self._namespace):
+        for page in self._lists.pages(self._kind, self._namespace, field_selector=self._selector):
             self._hear()
             for item in page.items:
                 key = _key(item)
@@ -248,7 +252,7 @@ class Watch:
             del page  # not two pages at once
         self._replace(found, version)
         with self._lock:
-            self.synced = True
+            self.synced, self._unknown = True, False
             self._relists += 1
             self._listed = time.monotonic()
             self._relist_seconds = self._listed - began

@@ -167,7 +167,9 @@ def test_a_new_lock_is_one_post_that_says_who_and_for_what(server: Server) -> No
     assert body["metadata"]["labels"]["app.kubernetes.io/component"] == "lock"
     assert body["metadata"]["annotations"][ANNOTATION] == json.dumps(INTENT, sort_keys=True)
     spec = body["spec"]
-    assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("me/1", 9, 1)
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("me/1", 10, 1), (
+        "others must not count fewer seconds"
+    )
     assert MICRO_TIME.fullmatch(spec["acquireTime"]) and spec["renewTime"] == spec["acquireTime"]
     assert lock._thread and lock._thread.is_alive() and lock._thread.daemon, "it is renewed, and hinders nobody from ending"
     lock.release(done=True)
