@@ -42,8 +42,8 @@ class Outcome:
 
 
 class Acts:
-    """`api` is fenced by the leadership, `program` and `pod` name the holder of locks, `signals` end what is going on,
-    `build` tells how the service of a namespace with that `motor-config` is made.
+    """`program` and `pod` name the holder of locks, `signals` end what is going on, `build` tells how the service of a namespace with
+    that `motor-config` is made.
     """
 
     def __init__(self, api: Api, program: str, pod: str, lock_duration: float, signals: Signals, build: Understand) -> None:
@@ -52,44 +52,43 @@ class Acts:
         self._by = f"{self.own}{pod}"
         self._signals, self._build = signals, build
 
-    def carry_out(self, repair: Repair) -> Outcome:
-        """Do it. Raises MotorError when it cannot be done."""
-        return {NUDGE: self._nudge, RELEASE_STUCK: self._release, RECREATE_FAILED: self._recreate, RESTORE_MISSING: self._restore}[
-            repair.act
-        ](repair)
+    def carry_out(self, repair: Repair, fence: Callable[[], None]) -> Outcome:
+        """Do it, as long as `fence` does not raise. Raises MotorError when it cannot be done."""
+        ways = {NUDGE: self._nudge, RELEASE_STUCK: self._release, RECREATE_FAILED: self._recreate, RESTORE_MISSING: self._restore}
+        return ways[repair.act](repair, self._api.fenced(fence))
 
-    def _nudge(self, repair: Repair) -> Outcome:
+    def _nudge(self, repair: Repair, api: Api) -> Outcome:
         metadata = {"uid": repair.uid, "resourceVersion": repair.version, "annotations": {NUDGED: repair.cause}}
-        self._api.patch(ASCEND_JOB, repair.namespace, repair.name, {"metadata": metadata}, MERGE_PATCH)
+        api.patch(ASCEND_JOB, repair.namespace, repair.name, {"metadata": metadata}, MERGE_PATCH)
         return Outcome(done=True, said="nudged")
 
-    def _release(self, repair: Repair) -> Outcome:
+    def _release(self, repair: Repair, api: Api) -> Outcome:
         """The server may have come back, and the pod may be another one, since it was decided: look once more."""
-        pod = self._api.get("Pod", repair.namespace, repair.name)
+        pod = api.get("Pod", repair.namespace, repair.name)
         if pod is None or pod["metadata"]["uid"] != repair.uid:
             return Outcome(done=False, said="it is gone by itself")
-        node = self._api.get("Node", None, node_of(pod))
+        node = api.get("Node", None, node_of(pod))
         if node is not None and node_is_ready(node):
             return Outcome(done=False, said=f"server {node_of(pod)} is Ready again")
         preconditions = {key: pod["metadata"][key] for key in ("uid", "resourceVersion")}
-        self._api.delete("Pod", repair.namespace, repair.name, preconditions=preconditions, grace_seconds=0)
+        api.delete("Pod", repair.namespace, repair.name, preconditions=preconditions, grace_seconds=0)
         return Outcome(done=True, said="deleted without waiting for its server")
 
-    def _recreate(self, repair: Repair) -> Outcome:
-        outcome = self._run(repair, lambda snapshot: plan_recreate(snapshot, repair.name, self.own))
+    def _recreate(self, repair: Repair, api: Api) -> Outcome:
+        outcome = self._run(api, repair, lambda snapshot: plan_recreate(snapshot, repair.name, self.own))
         return self._told(outcome, "created again", repair.name)
 
-    def _restore(self, repair: Repair) -> Outcome:
+    def _restore(self, repair: Repair, api: Api) -> Outcome:
         def planned(snapshot: Snapshot) -> Plan:
             try:
                 return plan_restore(snapshot, self.own)
             except Refused as error:
-                revision = history.last(self._api, snapshot) if error.reason == NO_SIBLING else None
+                revision = history.last(api, snapshot) if error.reason == NO_SIBLING else None
                 if revision is None:
                     raise
             return plan_restore(replace(snapshot, revision=revision), self.own)
 
-        return self._told(self._run(repair, planned), "restored", "")
+        return self._told(self._run(api, repair, planned), "restored", "")
 
     def _told(self, outcome: execute.Outcome, what: str, name: str) -> Outcome:
         names = [
@@ -103,7 +102,7 @@ class Acts:
         )
         return Outcome(bool(names), f"{what}: {', '.join(names)}" if names else "nothing was left to do", found)
 
-    def _run(self, repair: Repair, planner: Callable[[Snapshot], Plan]) -> execute.Outcome:
+    def _run(self, api: Api, repair: Repair, planner: Callable[[Snapshot], Plan]) -> execute.Outcome:
         def understand(config_map: Mapping[str, Any] | None) -> Build:
             return self._build(repair.namespace, config_map)
 
@@ -116,8 +115,8 @@ class Acts:
             lock_duration=self._lock_duration,
         )
         return execute.run(
-            self._api,
-            lambda: observe(self._api, repair.namespace, understand, _unheard),
+            api,
+            lambda: observe(api, repair.namespace, understand, _unheard),
             planner,
             settings,
             check_mode=False,

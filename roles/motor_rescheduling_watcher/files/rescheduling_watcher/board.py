@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.watch import Health
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.servers import servers_view
 
 from .clock import rfc3339
@@ -34,18 +35,19 @@ class Board:
         self._servers: list[dict[str, Any]] = []
         self._servers_at = -SERVERS_SECONDS
 
-    def show(self, namespace: str, view: dict[str, Any] | None) -> dict[str, Any] | None:
-        """The view of a service as of now (None: there is none any more). Returns it with the times since when states have been so."""
+    def show(self, namespace: str, view: dict[str, Any]) -> dict[str, Any]:
+        """The view of a service as of now. Returns it with the times since when states have been so."""
         with self._lock:
-            if view is None:
-                self._since.pop(namespace, None)
-                changed = self._services.pop(namespace, None) is not None
-            else:
-                view = self._timed(namespace, view)
-                changed = self._services.get(namespace) != view
-                self._services[namespace] = view
-            self._revision += changed
+            view = self._timed(namespace, view)
+            self._revision += self._services.get(namespace) != view
+            self._services[namespace] = view
         return view
+
+    def forget(self, namespace: str) -> None:
+        """There is no service any more."""
+        with self._lock:
+            self._since.pop(namespace, None)
+            self._revision += self._services.pop(namespace, None) is not None
 
     def _timed(self, namespace: str, view: dict[str, Any]) -> dict[str, Any]:
         """A change of state that was seen is known better than what objects tell of it."""
@@ -69,7 +71,7 @@ class Board:
     def report(self) -> dict[str, Any]:
         """Everything there is to show, as plain data."""
         servers = self._current_servers()
-        watches = [health.to_dict() for health in self._world.health()]
+        watches = [_watch(health, time.monotonic()) for health in self._world.health()]
         with self._lock:
             program = {**self._who(), "synced": self._world.synced, "at": rfc3339(time.time()), "revision": self._revision}
             services = [self._services[name] for name in sorted(self._services)]
@@ -83,3 +85,18 @@ class Board:
                 self._revision += found != self._servers
                 self._servers, self._servers_at = found, now
             return self._servers
+
+
+def _watch(health: Health, now: float) -> dict[str, Any]:
+    return {
+        "kind": health.kind,
+        "namespace": health.namespace or "",
+        "synced": health.synced,
+        "restarts": health.restarts,
+        "relists": health.relists,
+        "objects": health.objects,
+        # Nobody says anything of a kind that there is not.
+        "silent_seconds": round(now - health.heard, 1) if health.heard and not health.unknown else None,
+        "relist_seconds": round(health.relist_seconds, 3),
+        "error": "" if health.unknown else health.errors,
+    }

@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Conflict
-from ansible_collections.ascend.mindie.plugins.module_utils._cluster.lock import Election, LockLost
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.election import Election
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.lock import LockLost
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.signals import Interrupted
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import MotorError
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.events import News
@@ -66,8 +67,11 @@ class Crew:
         self._buckets = {act: Bucket(OTHERS_PER_SECOND, OTHERS_AT_ONCE) for act in _REASONS}
         self._buckets[NUDGE] = Bucket(NUDGES_PER_SECOND, NUDGES_AT_ONCE)
 
-    def offer(self, repair: Repair) -> None:
-        """Have it done, unless it is being done, was just done, was tried too often, or the budget is used up for now."""
+    def offer(self, repair: Repair, fence: Callable[[], None]) -> None:
+        """Have it done, unless it is being done, was just done, was tried too often, or the budget is used up for now.
+
+        `fence` raises when those who decided it do not lead any more.
+        """
         key, now = _busy_key(repair), time.monotonic()
         with self._lock:
             if not self._election.leading:
@@ -84,7 +88,7 @@ class Crew:
                 self._look_again(repair.namespace, wait)
                 return
             self._busy.add(key)
-        self._pool.submit(self._do, repair, key)
+        self._pool.submit(self._do, repair, key, fence)
 
     def aside(self, work: Callable[[], None]) -> None:
         """Something short that nobody waits for."""
@@ -107,11 +111,11 @@ class Crew:
         self._pool.submit(self._end, repair, GIVEN_UP, said, None, True)
         return True
 
-    def _do(self, repair: Repair, key: str) -> None:
+    def _do(self, repair: Repair, key: str, fence: Callable[[], None]) -> None:
         rest = REST_SECONDS
         try:
             self._put_on_record(repair)
-            outcome = self._acts.carry_out(repair)
+            outcome = self._acts.carry_out(repair, fence)
             if outcome.done:
                 self._end(repair, DONE, outcome.said, outcome, False)
             else:

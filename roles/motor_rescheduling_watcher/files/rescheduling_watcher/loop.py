@@ -1,21 +1,23 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The loop: namespaces that have changed are looked at, each look leads to a view and, in the leader, to repairs."""
+"""The loop: namespaces that have changed are looked at. A look decides about repairs; when there is time, it is followed by a description,
+which takes longer and is what is shown and told.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Api
-from ansible_collections.ascend.mindie.plugins.module_utils._cluster.lock import Election
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.election import Election
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.signals import Signals
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.overview import service_view
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.overview_details import service_report
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import CONFIG_MAP
 
 from . import news
@@ -35,6 +37,7 @@ LOG = logging.getLogger(__name__)
 GATHER_SECONDS = 0.02
 # Nothing at all happening, this often the loop shows that it is alive and looks at what waits.
 LONGEST_WAIT = 5.0
+UNREADY_SECONDS = 0.5
 ALIVE_SECONDS = 60.0
 
 
@@ -58,15 +61,17 @@ class Controller:
         self.counters = Counters()
         self.world = World(api, settings, self._changed)
         self.election = Election(api, identity.namespace, identity.program, identity.pod, float(settings.lease_duration))
-        fenced = api.fenced(self.election.check)
-        self._acts = Acts(fenced, identity.program, identity.pod, float(settings.lease_duration), signals, self.world.build)
-        self._teller = Teller(fenced, f"{identity.program}/{identity.pod}")
+        self._acts = Acts(api, identity.program, identity.pod, float(settings.lease_duration), signals, self.world.build)
+        self._teller = Teller(api.fenced(self.election.check), f"{identity.program}/{identity.pod}")
         self.board = Board(self.world, self._who)
         self._crew = Crew(
             self._acts, self.election, self._teller, self.board, self.counters, settings.tries_per_hour, self._about, self._look_again
         )
         self._ages: dict[str, Ages] = {}
+        self._room = Room(self.world)
         self._gossip: dict[str, news.Gossip] = {}
+        self._undescribed: dict[str, None] = {}
+        self._troubles: dict[tuple[str, str], str] = {}
         self._due: dict[str, float] = {}
         self._due_lock = threading.Lock()
         self._moved = time.monotonic()
@@ -97,51 +102,83 @@ class Controller:
 
     def _turn(self) -> None:
         self._changed.wait(self._seconds_to_wait())
-        self._moved = time.monotonic()
-        if not self.world.synced or self._stopping.is_set():
-            self._stopping.wait(GATHER_SECONDS)
-            return
         self._stopping.wait(GATHER_SECONDS)
         self._changed.clear()
+        self._moved = time.monotonic()
         heard = self.world.take_dirty()
-        for namespace in self._everything_when_leading_begins() | set(heard) | self._take_due():
-            if self._stopping.is_set():
-                return
-            self._look_safely(namespace)
+        for namespace in set(heard) | self._everything_when_leading_begins() | self._take_due():
+            self._safely(self._look, namespace)
             if namespace in heard:
                 self.counters.decisions.observe(time.monotonic() - heard[namespace])
-            self._moved = time.monotonic()
+            self._undescribed[namespace] = None
+        self._describe_some()
+        self._log_troubles()
 
-    def _look_safely(self, namespace: str) -> None:
+    def _safely(self, what: Callable[[str], None], namespace: str) -> None:
         """One service that cannot be understood must not keep the others from being looked after."""
+        self._moved = time.monotonic()
+        if self._stopping.is_set():
+            return
         try:
-            self._look(namespace)
+            what(namespace)
         except Exception:
             LOG.exception("cannot look at namespace %s", namespace)
             self._look_again(namespace, LONGEST_WAIT)
 
     def _look(self, namespace: str) -> None:
-        snapshot = self.world.snapshot(namespace)
+        """Decide. What is not known in full is not decided about: what was not listed is not missing."""
+        if not self.world.ready(namespace):
+            self._look_again(namespace, UNREADY_SECONDS)
+            return
         if not self.world.has_service(namespace):
-            self.board.show(namespace, None)
             self._ages.pop(namespace, None)
+            return
+        snapshot = self.world.snapshot(namespace)
+        ages = self._ages.setdefault(namespace, Ages()).update(timed(snapshot), time.monotonic())
+        decisions = decide_repairs(snapshot, ages, self._settings, self._room, self._acts.own)
+        if self.election.leading:
+            fence = self.election.fence()
+            for repair in decisions.repairs:
+                self._crew.offer(repair, fence)
+        if decisions.waiting:
+            self._look_again(namespace, min(decisions.due or LONGEST_WAIT, LONGEST_WAIT))
+
+    def _describe_some(self) -> None:
+        """As many as there is time for, and at least one."""
+        while self._undescribed:
+            namespace = next(iter(self._undescribed))
+            del self._undescribed[namespace]
+            self._safely(self._describe, namespace)
+            if self._changed.is_set():
+                return
+
+    def _describe(self, namespace: str) -> None:
+        if not self.world.ready(namespace):
+            return
+        if not self.world.has_service(namespace):
+            self.board.forget(namespace)
             self._gossip.pop(namespace, None)
             return
-        view = self.board.show(namespace, service_view(snapshot)) or {}
+        view = self.board.show(namespace, service_report(self.world.snapshot(namespace), servers=self._room.servers()))
         gossip = self._gossip.setdefault(namespace, news.Gossip())
-        ages = self._ages.setdefault(namespace, Ages()).update(timed(snapshot) | gossip.timed(view), time.monotonic())
-        decisions = decide_repairs(snapshot, ages, self._settings, Room(self.world), self._acts.own)
-        told, due = gossip.look(view, ages)
+        told, due = gossip.look(view, time.monotonic())
         if self.election.leading:
             for item in told:
                 self._tell(namespace, item)
-            for repair in decisions.repairs:
-                self._crew.offer(repair)
-        for seconds in (decisions.due, due):
-            if seconds is not None:
-                self._look_again(namespace, seconds)
-        if decisions.waiting and decisions.due is None:
-            self._look_again(namespace, LONGEST_WAIT)
+        if due is not None:
+            self._look_again(namespace, due)
+
+    def _log_troubles(self) -> None:
+        """What keeps watches from watching, once each time it changes."""
+        troubles = {
+            (health.kind, health.namespace or ""): health.errors for health in self.world.health() if health.errors and not health.unknown
+        }
+        if self.election.error:
+            troubles["Lease", self._identity.namespace] = self.election.error
+        for key, text in troubles.items():
+            if self._troubles.get(key) != text:
+                LOG.warning("%s", text)
+        self._troubles = troubles
 
     def _tell(self, namespace: str, item: news.Item) -> None:
         about = self._named(namespace, item.kind, item.name)

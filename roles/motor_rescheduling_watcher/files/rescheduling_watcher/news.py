@@ -13,9 +13,6 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.events import
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.findings import ERROR
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import CONFIG_MAP
 
-from .repairs import Key
-
-STATE = "state"
 # What passes sooner is part of every start.
 TOLD_AFTER_SECONDS = 10.0
 _QUIET = ("running", "starting", "terminating", "surplus", "foreign")
@@ -37,21 +34,20 @@ class Gossip:
 
     def __init__(self) -> None:
         self._told: dict[str, str] = {}
+        self._since: dict[tuple[str, str], float] = {}
 
-    def timed(self, view: Mapping[str, Any]) -> frozenset[Key]:
-        """States whose age matters."""
-        return frozenset((STATE, item["name"], item["state"]) for item in view["instances"] if item["state"] not in _QUIET)
-
-    def look(self, view: Mapping[str, Any], ages: Mapping[Key, float]) -> tuple[list[Item], float | None]:
-        """What is to be told now, and in how many seconds there may be more."""
+    def look(self, view: Mapping[str, Any], now: float) -> tuple[list[Item], float | None]:
+        """What is to be told at `now` (seconds of a monotonic clock), and in how many seconds there may be more."""
         found, due = list(_of_rules(view)), []
+        states = {(item["name"], item["state"]) for item in view["instances"] if item["state"] not in _QUIET}
+        self._since = {key: self._since.get(key, now) for key in states}
         for item in view["instances"]:
             name, state = item["name"], item["state"]
             if state == "running" and self._told.pop(name, ""):
                 found.append(Item(*_object(view, item), News("InstanceRunning", f"{name} runs again")))
             if state in _QUIET or self._told.get(name) == state:
                 continue
-            left = TOLD_AFTER_SECONDS - ages.get((STATE, name, state), 0.0)
+            left = TOLD_AFTER_SECONDS - (now - self._since[name, state])
             if left > 0:
                 due.append(left)
                 continue

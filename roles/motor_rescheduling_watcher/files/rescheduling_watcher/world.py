@@ -65,6 +65,7 @@ class World:
         self._dirty: dict[str, float] = {}
         self._builds: dict[tuple[str, str, bool, bool], Build] = {}
         self._watches: list[Watch] = []
+        self._scopes: list[tuple[str | None, Watch]] = []
 
     def start(self) -> None:
         """Begin to watch. Each watch lists first; `synced` tells when all have."""
@@ -81,8 +82,12 @@ class World:
 
     @property
     def synced(self) -> bool:
-        """Everything that can be known was listed at least once. A kind that the cluster does not know counts as listed."""
-        return bool(self._watches) and all(health.synced or health.unknown for health in self.health())
+        """Everything was listed. A kind that the cluster does not know counts as listed."""
+        return bool(self._watches) and all(watch.synced for watch in self._watches)
+
+    def ready(self, namespace: str) -> bool:
+        """Everything that there is in a namespace was listed."""
+        return bool(self._watches) and all(watch.synced for scope, watch in self._scopes if scope in (None, namespace))
 
     def health(self) -> list[Health]:
         """How the watches are."""
@@ -180,6 +185,7 @@ class World:
             lasting=(),
         )
         self._watches.append(watch)
+        self._scopes.append((scope, watch))
 
     def _heard(self, kind: str, old: Object | None, new: Object | None) -> None:
         seen = new or old or {}
