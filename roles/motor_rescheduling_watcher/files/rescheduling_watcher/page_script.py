@@ -30,7 +30,7 @@ function header(report, judged) {
   const troubled = judged.filter((one) => one.level === "bad" || one.level === "warn");
   const lines = [
     ...beside,
-    ...troubled.slice(0, 3).map((one) => ({ level: one.level, text: one.problems[0].text, service: one.service.namespace })),
+    ...troubled.slice(0, 3).map((one) => ({ level: one.level, text: told(one.problems), service: one.service.namespace })),
   ];
   if (troubled.length > 3) lines.push({ level: "more", text: say("more", { n: troubled.length - 3 }) });
   sync(byId("troubles"), troubled.length || beside.length ? lines : [], (line) => line.text + line.service, troubleLine);

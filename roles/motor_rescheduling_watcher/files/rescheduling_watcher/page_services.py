@@ -18,6 +18,10 @@ function judge(service) {
   return { service, problems, level: worst(problems) };
 }
 
+function told(problems) {
+  return names(problems.map((one) => one.text), 2, "semicolon");
+}
+
 function byLevel(one, other) {
   return LEVELS.indexOf(one.level) - LEVELS.indexOf(other.level) || (one.service.namespace < other.service.namespace ? -1 : 1);
 }
@@ -90,7 +94,7 @@ function serviceNode(item, old) {
 }
 
 function newService(namespace) {
-  const node = el("details", {}, el("summary"), el("div", { class: "body" }));
+  const node = el("details", {}, el("summary"), el("div", { class: "body" }, el("div"), el("div")));
   node.firstElementChild.addEventListener("click", () => chosen.set(namespace, !node.open));
   node.addEventListener("toggle", () => node.open && fill(node));
   return node;
@@ -113,31 +117,33 @@ function summary({ service, problems, level }) {
   const badges = service.tasks.filter((task) => task.readable && task.tiers.length).slice(0, 1).map(tierBadge);
   if (service.hold) badges.push(el("span", { class: "badge warn", title: say("hold_hint") }, say("hold")));
   if (service.lock && service.lock.holder) badges.push(el("span", { class: "badge busy" }, say("locked", { verb: service.lock.verb })));
-  const wrong = problems.length ? names(problems.map((one) => one.text), 2) : "";
   return [
     icon(level), el("strong", {}, service.namespace), el("span", { class: "visually-hidden" }, say(level)),
     el("span", { class: "count" }, say("count", { ready: running(service.instances), n: service.instances.length })),
-    ...badges, problems.length ? el("span", { class: "wrong" }, wrong) : null,
+    ...badges, problems.length ? el("span", { class: "wrong" }, told(problems)) : null,
   ].filter(Boolean);
 }
 
 function tierBadge(task) {
-  if (task.tier_now === null) return el("span", { class: "badge bad" }, say("tier_none_short"));
-  if (task.tier_now === 0) return el("span", { class: "badge" }, say("tier_full_short"));
-  return el("span", { class: "badge warn" }, say("tier_short", { tier: task.tier_now, last: task.tiers.length - 1 }));
+  const [level, text] = task.tier_now === null ? ["bad", "tier_none_short"] : task.tier_now ? ["warn", "tier_short"] : ["", "tier_full_short"];
+  return el("span", { class: `badge ${level}`, title: tierWords(task) }, say(text, { tier: task.tier_now }));
 }
 
 function fill(node) {
   const { service, problems } = node.item;
   const roles = [...new Set(service.instances.map((one) => one.engine_role))];
-  const parts = [
+  const left = [
     { key: "problems", make: problemList, data: problems.filter((one) => !one.below) },
     ...service.tasks.map((task) => ({ key: `task ${task.rule} ${task.task}`, make: taskPart, data: task })),
+    { key: "about", make: aboutPart, data: { ...service, instances: null, tasks: null, control: null } },
+  ];
+  const right = [
     ...roles.map((role) => ({ key: `role ${role}`, make: rolePart, data: { role, instances: service.instances.filter((one) => one.engine_role === role) } })),
     { key: "control", make: controlPart, data: service.control },
-    { key: "about", make: aboutPart, data: { ...service, instances: null, tasks: null, control: null, pods_ready: null } },
   ];
-  sync(node.lastElementChild, parts, (part) => part.key, (part, old) => part.make(part.data, old));
+  const make = (part, old) => part.make(part.data, old);
+  sync(node.lastElementChild.firstElementChild, left, (part) => part.key, make);
+  sync(node.lastElementChild.lastElementChild, right, (part) => part.key, make);
 }
 
 function problemList(problems) {
@@ -157,13 +163,13 @@ function rolePart({ role, instances }, old) {
 
 function tile(instance) {
   const state = stateOf(instance);
-  const facts = [say("pods_ready", { ready: instance.pods_ready, n: instance.pods })];
+  const facts = state === "missing" ? [] : [say("pods_ready", { ready: instance.pods_ready, n: instance.pods })];
   if (instance.nodes.length) facts.push(say("on", { nodes: names(instance.nodes, 2) }));
   return el("li", { class: `tile ${state}`, "data-name": instance.name },
     el("p", { class: "what" }, icon(state), el("strong", {}, instance.name), el("span", { class: "is" }, say(`is_${state}`)),
       instance.altered ? el("span", { class: "badge warn" }, say("altered")) : null),
     instance.reason ? el("p", { class: "why" }, instance.reason) : null,
-    el("p", { class: "dim" }, time(instance.since, "since"), instance.since ? " \u00b7 " : null, facts.join(" \u00b7 ")));
+    el("p", { class: "dim" }, time(instance.since, "since"), instance.since && facts.length ? " \u00b7 " : null, facts.join(" \u00b7 ")));
 }
 
 function chip(instance) {
@@ -186,7 +192,9 @@ const MOST_STEPS = 12;
 const sizes = (tier) => Object.entries(tier).map(([group, n]) => `${n} ${group}`).join(say("and"));
 
 const groupName = (group, groups) => (groups[group] ? `${say(groups[group])} (${group})` : group);
-const named = (tier, groups) => Object.fromEntries(Object.entries(tier).map(([group, n]) => [groupName(group, groups), n]));
+const only = (group, groups) => Object.values(groups).filter((role) => role === groups[group]).length === 1;
+const shortName = (group, groups) => (only(group, groups) ? say(groups[group]) : groupName(group, groups));
+const named = (tier, groups) => Object.fromEntries(Object.entries(tier).map(([group, n]) => [shortName(group, groups), n]));
 
 function taskPart(task) {
   const head = el("h4", {}, say("tiers", { rule: task.rule }), " ", el("span", { class: "dim" }, say("of_task", { task: task.task })));
@@ -265,15 +273,15 @@ function aboutPart(service) {
   const drift = ["missing", "surplus", "altered", "foreign"].filter((kind) => (service.drift?.[kind] || []).length)
     .map((kind) => say(`${kind}_names`, { names: names(service.drift[kind].map((one) => one.name || String(one)), 8) }));
   const held = service.lock && service.lock.holder ? service.lock : null;
-  const lock = held ? say("locked_by", { verb: held.verb, holder: held.holder, time: held.since ? moment(held.since) : "?" }) : say("free_lock");
+  const lock = held ? say("locked_by", { verb: held.verb, holder: held.holder, time: held.since ? moment(held.since) : "?" }) : "";
   const roleSizes = (counts) => sizes(Object.fromEntries(Object.entries(counts).map(([role, n]) => [say(role), n])));
   const facts = [
     [say("backend"), service.backend],
     [say("standing"), say(`standing_${service.standing}`)],
     [say("baseline"), service.baseline ? roleSizes(service.baseline) : say("no_baseline")],
     ...Object.entries(service.owners || {}).map(([role, owner]) => [say("owner", { role: say(role) }), owner]),
-    [say("drift"), drift.join(say("semicolon")) || say("no_drift")],
-    [say("lock"), lock],
+    ...(drift.length ? [[say("drift"), drift.join(say("semicolon"))]] : []),
+    ...(held ? [[say("lock"), lock]] : []),
     ...(service.hold ? [[say("hold"), say("hold_hint")]] : []),
   ];
   return el("section", { class: "about" }, el("h4", {}, say("about")), el("dl", {}, facts.map(([name, text]) => [el("dt", {}, name), el("dd", {}, text)])));

@@ -92,12 +92,11 @@ _SERVICES = """
 #filters button + button { border-left: 1px solid var(--line); }
 #filters button[aria-pressed=true] { background: var(--soft); font-weight: 650; box-shadow: inset 0 -3px var(--focus); }
 #filters :focus-visible { outline-offset: -2px; }
-#search { padding: 6px 12px; border: 1px solid var(--line); border-radius: 8px; background: var(--card); min-width: 20em;
+#search { padding: 6px 12px; border: 1px solid var(--line); border-radius: 8px; background: var(--card); min-width: 22em;
   min-height: 38px; } #search::placeholder { color: var(--dim); opacity: 1; }
 #service-list { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 360px), 1fr)); gap: 8px; margin-top: 12px;
   align-items: start; }
-.service { background: var(--card); border: 1px solid var(--line); border-left: 5px solid var(--tone); border-radius: 8px; min-width: 0;
-  content-visibility: auto; contain-intrinsic-size: auto 44px; scroll-margin-top: 8px; }
+.service { background: var(--card); border: 1px solid var(--line); border-left: 5px solid var(--tone); border-radius: 8px; min-width: 0; scroll-margin-top: 8px; }
 .service.bad, .service.warn, .service[open] { grid-column: 1 / -1; }
 summary { cursor: pointer; padding: 9px 12px; display: flex; flex-wrap: wrap; gap: 4px 12px; align-items: baseline; list-style: none;
   border-radius: 8px; }
@@ -108,7 +107,8 @@ summary::-webkit-details-marker { display: none; }
 .count { color: var(--dim); } .wrong { flex: 1 1 20em; color: var(--tone); } .service[open] .wrong { display: none; }
 .badge { border: 1px solid var(--tone, var(--line)); color: var(--tone, var(--dim)); border-radius: 20px; padding: 0 9px;
   font-size: .86em; white-space: nowrap; }
-.body { padding: 2px 16px 16px; display: grid; gap: 18px; } .problems li { display: flex; gap: 8px; padding: 2px 0; }
+.body { padding: 2px 16px 16px; display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 18px 32px; }
+.body > div { display: grid; gap: 18px; align-content: start; min-width: 0; } .problems li { display: flex; gap: 8px; padding: 2px 0; }
 .problems .icon { color: var(--tone); margin-top: 3px; } .problems:empty { display: none; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 330px), 1fr)); gap: 8px; }
 .tiles:not(:empty) + .chips:not(:empty) { margin-top: 8px; }
@@ -142,11 +142,11 @@ summary::-webkit-details-marker { display: none; }
 .findings li { border-left: 4px solid var(--tone); background: var(--toneback); border-radius: 0 8px 8px 0; padding: 8px 12px;
   margin-bottom: 8px; } .findings .icon { color: var(--tone); margin-right: 6px; } .findings b { color: var(--tone);
   } .findings p + p { margin-top: 3px; }
-.place { display: inline-block; margin-left: 8px; font-family: ui-monospace, monospace; font-size: .86em; color: var(--dim); }
-.about dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; } dt { color: var(--dim); } dd { margin: 0; }
+.place { display: block; font-family: ui-monospace, monospace; font-size: .86em; color: var(--dim); }
+.about dl { display: grid; grid-template-columns: fit-content(45%) 1fr; gap: 2px 16px; } dt { color: var(--dim); } dd { margin: 0; }
 """
 _SERVERS = """
-.rack-group { margin-top: 14px; content-visibility: auto; contain-intrinsic-size: auto 220px; }
+.rack-group { margin-top: 14px; content-visibility: auto; contain-intrinsic-height: auto 220px; }
 .rack { display: flex; flex-wrap: wrap; gap: 6px 3px; margin-top: 6px; }
 .server { position: relative; border: 2px solid transparent; border-radius: 5px; background: none; padding: 2px; cursor: pointer;
   min-width: 42px; } .server:hover { background: var(--soft); }
@@ -182,12 +182,12 @@ _SIZES = """
   header, main, footer { padding-left: 12px; padding-right: 12px; } #verdict { font-size: 1.12rem; padding: 12px; }
   .body { padding: 2px 12px 14px; } #search, #filters { width: 100%; } #filters button { flex: 1; padding: 6px 4px; }
   .bar h2 { flex-basis: 100%; }
-  #facts { flex-direction: column; } .about dl { grid-template-columns: 1fr; } dd { margin-bottom: 6px; } thead { display: none; }
+  #facts { flex-direction: column; } thead { display: none; }
   tr { display: block; padding: 6px 0; border-bottom: 1px solid var(--line); } td { display: flex; gap: 10px; border: 0; padding: 1px 0; }
   td::before { content: attr(data-label); color: var(--dim); min-width: 8em; }
 }
 @media print { body { font-size: 10pt; } #filters, #search, #language, #detail, #close, .skip { display: none;
-  } .service, .rack-group { content-visibility: visible; break-inside: avoid; } .is-stale main { opacity: 1; } }
+  } .rack-group { content-visibility: visible; } .tile, .rack-group, .findings li { break-inside: avoid; } .is-stale main { opacity: 1; } }
 @media (prefers-reduced-motion: no-preference) { .tile, .server svg:not(.icon) { animation: seen .8s ease-out;
   } @keyframes seen { from { box-shadow: 0 0 0 3px var(--focus); } } }
 """

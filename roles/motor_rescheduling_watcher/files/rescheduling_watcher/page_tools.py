@@ -18,10 +18,10 @@ const say = (name, facts = {}) => (words[name] ?? name).replace(/\{(\w+)\}/g, (a
 const number = (value) => Number(value).toLocaleString(words.lang);
 const count = (name, n, facts = {}) => say(n === 1 && words[`${name}_one`] ? `${name}_one` : name, { n: number(n), ...facts });
 
-function names(all, most = 3) {
+function names(all, most = 3, between = "list") {
   const first = all.slice(0, most);
   if (all.length > most) first.push(say("more", { n: number(all.length - most) }));
-  return first.join(say("list"));
+  return first.join(say(between));
 }
 
 // ---- elements; what comes from the cluster is only ever text or the value of an attribute that runs nothing ----
