@@ -14,7 +14,7 @@ from .errors import Refused
 from .job_settings import ENGINE_ROLES
 from .ownership import metadata_labels
 from .plan import Step, Write, create, delete, update
-from .rank_tables import RANK_TABLE_PREFIX, rank_table, rank_table_name
+from .rank_tables import RANK_TABLE_PREFIX, initial, rank_table, rank_table_name
 from .rule_reader import RuleError, read_data
 from .rule_resize import Tiers, resized
 from .scaling_rule import write
@@ -73,6 +73,17 @@ def rank_tables(snapshot: Snapshot, role: str, writes: Iterable[Write]) -> tuple
         for write in writes
         if write.kind == ASCEND_JOB and rank_table_name(write.name) not in names
     )
+
+
+def renewed_rank_tables(snapshot: Snapshot, role: str, writes: Iterable[Write]) -> tuple[Write, ...]:
+    """As `rank_tables`, where nothing is deleted before: one that a job of that name has left is made as it was in the beginning."""
+    found = []
+    for new in writes:
+        left = snapshot.others.get(("ConfigMap", rank_table_name(new.name)))
+        why = f"the ranks of {new.name} are written into it"
+        if new.kind == ASCEND_JOB:
+            found.append(create(rank_table(new.body, role), why) if left is None else update(initial(left), why))
+    return tuple(found)
 
 
 def delete_rank_table(snapshot: Snapshot, job_name: str, why: str) -> tuple[Write, ...]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -104,7 +104,8 @@ def steps(
 def growth(snapshot: Snapshot, state: ServiceState, wanted: Mapping[str, int]) -> tuple[Step, ...]:
     """Steps that create what is missing of `wanted` and do nothing else: nothing goes, and no scaling rule is changed."""
     todo = change(state, wanted)
-    return tuple(Step(f"create {what}", writes) for what, writes in _grow(snapshot, replace(todo, removals={}), wanted, {}))
+    grown = _grow(snapshot, replace(todo, removals={}), wanted, {}, ascend_jobs.renewed_rank_tables)
+    return tuple(Step(f"create {what}", writes) for what, writes in grown)
 
 
 def only_shrink(found: Iterable[Step]) -> bool:
@@ -131,7 +132,13 @@ def _shrink(snapshot: Snapshot, state: ServiceState, todo: CountChange, choice: 
     return deployments.shrink(snapshot, todo.removals)
 
 
-def _grow(snapshot: Snapshot, todo: CountChange, wanted: Mapping[str, int], templates: Templates) -> list[tuple[str, tuple[Write, ...]]]:
+def _grow(
+    snapshot: Snapshot,
+    todo: CountChange,
+    wanted: Mapping[str, int],
+    templates: Templates,
+    rank_tables: Callable[[Snapshot, str, tuple[Write, ...]], tuple[Write, ...]] = ascend_jobs.rank_tables,
+) -> list[tuple[str, tuple[Write, ...]]]:
     """What is created, in words, and the writes; one step each."""
     if not todo.add:
         return []
@@ -142,7 +149,7 @@ def _grow(snapshot: Snapshot, todo: CountChange, wanted: Mapping[str, int], temp
     for role in GROW_ORDER:
         if role in todo.add:
             writes = deployments.grow(snapshot, role, todo.add[role], templates)
-            tables = ascend_jobs.rank_tables(snapshot, role, writes)
+            tables = rank_tables(snapshot, role, writes)
             found.extend([(f"rank tables of {role} instances", tables)] if tables else [])
             found.append((f"{role} instances", writes))
     return found
