@@ -10,7 +10,7 @@ ICON = (
     "%3Cpath d='M1 15V9h4V5h5V1h5v14z' fill='%230969da'/%3E%3C/svg%3E"
 )
 
-# Elements with data-say get their words in the language of the reader.
+# Elements with data-say (text) and data-label (for who hears the page) get their words in the language of the reader.
 BODY = """<svg width="0" height="0" class="patterns" aria-hidden="true"><defs>
 <pattern id="stripes" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M1 0v5"/></pattern>
 <pattern id="dots" width="4" height="4" patternUnits="userSpaceOnUse"><circle cx="2" cy="2" r="1"/></pattern>
@@ -23,6 +23,8 @@ BODY = """<svg width="0" height="0" class="patterns" aria-hidden="true"><defs>
 <ul id="troubles"></ul>
 <p id="stale" role="alert" hidden></p>
 <ul id="facts"></ul>
+<nav data-label="parts"><a href="#services" data-say="services"></a><a href="#servers" data-say="servers"></a><a href="#repairs" data-say="repairs"></a>
+<a href="#watched" data-say="watches"></a></nav>
 </header>
 <main id="main">
 <noscript><p>This page needs JavaScript. The same as data: <a href="state.json">state.json</a></p></noscript>
@@ -31,10 +33,11 @@ BODY = """<svg width="0" height="0" class="patterns" aria-hidden="true"><defs>
 <div class="bar"><h2 id="services-title" data-say="services"></h2><div id="filters" role="group"></div><input id="search" type="search"></div>
 <div id="service-list"></div><p class="dim" id="nothing" data-say="nothing_found" hidden></p>
 </section>
-<section aria-labelledby="servers-title"><h2 id="servers-title" data-say="servers"></h2>
+<section id="servers" aria-labelledby="servers-title"><h2 id="servers-title" data-say="servers"></h2>
 <p class="dim" data-say="servers_hint"></p><ul id="legend"></ul><div id="server-list"></div></section>
-<section aria-labelledby="repairs-title"><h2 id="repairs-title" data-say="repairs"></h2><ol id="repair-list"></ol><p class="dim" id="no-repairs"></p></section>
-<section aria-labelledby="watches-title"><h2 id="watches-title" data-say="watches"></h2>
+<section id="repairs" aria-labelledby="repairs-title"><h2 id="repairs-title" data-say="repairs"></h2><ol id="repair-list"></ol>
+<p class="dim" id="no-repairs"></p></section>
+<section id="watched" aria-labelledby="watches-title"><h2 id="watches-title" data-say="watches"></h2>
 <details id="watches"><summary></summary><div id="watch-list"></div></details></section>
 </main>
 <aside id="detail" hidden><button type="button" id="close">\u2715</button><div></div></aside>

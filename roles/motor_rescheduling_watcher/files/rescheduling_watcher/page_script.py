@@ -219,6 +219,7 @@ function stale() {
 function start() {
   root.lang = words.lang;
   for (const node of document.querySelectorAll("[data-say]")) setText(node, say(node.dataset.say));
+  for (const node of document.querySelectorAll("[data-label]")) node.setAttribute("aria-label", say(node.dataset.label));
   byId("language").href = `?lang=${words.other}`;
   byId("language").lang = allWords[words.other].lang;
   setText(byId("no-repairs"), say("no_repairs"));

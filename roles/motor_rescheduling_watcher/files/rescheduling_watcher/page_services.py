@@ -114,7 +114,7 @@ function showService(namespace) {
 }
 
 function summary({ service, problems, level }) {
-  const badges = service.tasks.filter((task) => task.readable && task.tiers.length).slice(0, 1).map(tierBadge);
+  const badges = service.tasks.filter((task) => task.readable && task.tiers.length && task.tier_now !== 0).slice(0, 1).map(tierBadge);
   if (service.hold) badges.push(el("span", { class: "badge warn", title: say("hold_hint") }, say("hold")));
   if (service.lock && service.lock.holder) badges.push(el("span", { class: "badge busy" }, say("locked", { verb: service.lock.verb })));
   return [
@@ -125,7 +125,7 @@ function summary({ service, problems, level }) {
 }
 
 function tierBadge(task) {
-  const [level, text] = task.tier_now === null ? ["bad", "tier_none_short"] : task.tier_now ? ["warn", "tier_short"] : ["", "tier_full_short"];
+  const [level, text] = task.tier_now === null ? ["bad", "tier_none_short"] : ["warn", "tier_short"];
   return el("span", { class: `badge ${level}`, title: tierWords(task) }, say(text, { tier: task.tier_now }));
 }
 
@@ -287,8 +287,9 @@ function aboutPart(service) {
   return el("section", { class: "about" }, el("h4", {}, say("about")), el("dl", {}, facts.map(([name, text]) => [el("dt", {}, name), el("dd", {}, text)])));
 }
 
-// ---- search and filter ----
-let filter = "all", typing = 0;
+// ---- search and filter; where services are many and nothing is chosen, those that are well are only shown when something is searched ----
+let filter = "", typing = 0;
+const MANY = 24;
 
 function startServices() {
   const box = byId("filters");
@@ -312,15 +313,17 @@ function startServices() {
 
 function choose() {
   const text = byId("search").value.trim().toLowerCase();
-  for (const button of byId("filters").children) button.setAttribute("aria-pressed", String(button.dataset.filter === filter));
+  const all = [...byId("service-list").children];
+  const troubled = (node) => node.item.level === "bad" || node.item.level === "warn";
+  const which = filter || (all.length > MANY && !text && all.some(troubled) ? "troubled" : "all");
+  for (const button of byId("filters").children) button.setAttribute("aria-pressed", String(button.dataset.filter === which));
   let found = 0;
-  for (const node of byId("service-list").children) {
-    const troubled = node.item.level === "bad" || node.item.level === "warn";
-    const show = (filter === "all" || troubled === (filter === "troubled")) && node.words.includes(text);
+  for (const node of all) {
+    const show = (which === "all" || troubled(node) === (which === "troubled")) && node.words.includes(text);
     if (node.hidden === show) node.hidden = !show;
     found += show;
   }
-  byId("nothing").hidden = found > 0 || !byId("service-list").children.length;
+  byId("nothing").hidden = found > 0 || !all.length;
   chooseServers(text);
 }
 """

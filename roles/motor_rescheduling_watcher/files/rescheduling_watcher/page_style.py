@@ -69,7 +69,8 @@ header { padding-top: 18px; }
 .is-stale main { opacity: .6; filter: grayscale(.7); }
 #facts { display: flex; flex-wrap: wrap; gap: 4px 26px; margin: 10px 0 0; padding: 10px 4px 0; border-top: 1px solid var(--line); }
 #facts b { color: var(--dim); font-weight: 400; margin-right: 8px; }
-main > section { margin-top: 30px; } footer { color: var(--dim); margin-top: 30px; padding-bottom: 40px; }
+nav { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 10px 4px 0; }
+main > section { margin-top: 30px; scroll-margin-top: 8px; } footer { color: var(--dim); margin-top: 30px; padding-bottom: 40px; }
 #overview { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 340px), 1fr)); gap: 14px; margin-top: 10px; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 12px 16px; }
 .card h3 { display: flex; justify-content: space-between; }
@@ -94,16 +95,20 @@ _SERVICES = """
 #filters :focus-visible { outline-offset: -2px; }
 #search { padding: 6px 12px; border: 1px solid var(--line); border-radius: 8px; background: var(--card); min-width: 22em;
   min-height: 38px; } #search::placeholder { color: var(--dim); opacity: 1; }
-#service-list { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 360px), 1fr)); gap: 8px; margin-top: 12px;
+#service-list { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 280px), 1fr)); gap: 8px; margin-top: 12px;
   align-items: start; }
-.service { background: var(--card); border: 1px solid var(--line); border-left: 5px solid var(--tone); border-radius: 8px; min-width: 0; scroll-margin-top: 8px; }
+.service { background: var(--card); border: 1px solid var(--line); border-left: 5px solid var(--tone); border-radius: 8px; min-width: 0;
+  scroll-margin-top: 8px; }
 .service.bad, .service.warn, .service[open] { grid-column: 1 / -1; }
-summary { cursor: pointer; padding: 9px 12px; display: flex; flex-wrap: wrap; gap: 4px 12px; align-items: baseline; list-style: none;
+summary { cursor: pointer; position: relative; padding: 9px 34px 9px 12px; display: flex; flex-wrap: wrap; gap: 4px 12px;
+  align-items: baseline; list-style: none;
   border-radius: 8px; }
 summary::-webkit-details-marker { display: none; }
-.service summary::after { content: ""; margin-left: auto; width: 8px; height: 8px; border: solid var(--dim); border-width: 0 2px 2px 0;
+.service summary::after { content: ""; position: absolute; right: 14px; top: 17px; width: 8px; height: 8px; border: solid var(--dim);
+  border-width: 0 2px 2px 0;
   transform: rotate(45deg) translate(-3px, -3px); }
-.service[open] summary::after { transform: rotate(-135deg); } summary .icon { color: var(--tone); align-self: center; }
+.service[open] summary::after { transform: rotate(-135deg) translate(-3px, -3px); }
+summary .icon { color: var(--tone); align-self: center; }
 .count { color: var(--dim); } .wrong { flex: 1 1 20em; color: var(--tone); } .service[open] .wrong { display: none; }
 .badge { border: 1px solid var(--tone, var(--line)); color: var(--tone, var(--dim)); border-radius: 20px; padding: 0 9px;
   font-size: .86em; white-space: nowrap; }
@@ -117,7 +122,8 @@ summary::-webkit-details-marker { display: none; }
 .what { display: flex; flex-wrap: wrap; gap: 2px 8px; align-items: baseline; } .what .icon { align-self: center; color: var(--tone); }
 .is { color: var(--tone); font-weight: 600; }
 .chips { display: flex; flex-wrap: wrap; gap: 6px; }
-.chip { display: inline-flex; flex-wrap: wrap; gap: 0 7px; align-items: baseline; border: 1px solid var(--line); border-radius: 20px; padding: 3px 12px; }
+.chip { display: inline-flex; flex-wrap: wrap; gap: 0 7px; align-items: baseline; border: 1px solid var(--line); border-radius: 20px;
+  padding: 3px 12px; }
 .chip .icon { color: var(--tone); align-self: center; } .chip.failed { background: var(--toneback); border-color: var(--tone); }
 .chip strong { font-weight: 600; }
 .stairs { display: flex; align-items: flex-end; gap: 4px; padding: 2px 0 6px; max-width: 620px; }
@@ -186,7 +192,7 @@ _SIZES = """
   tr { display: block; padding: 6px 0; border-bottom: 1px solid var(--line); } td { display: flex; gap: 10px; border: 0; padding: 1px 0; }
   td::before { content: attr(data-label); color: var(--dim); min-width: 8em; }
 }
-@media print { body { font-size: 10pt; } #filters, #search, #language, #detail, #close, .skip { display: none;
+@media print { body { font-size: 10pt; } #filters, #search, #language, nav, #detail, #close, .skip { display: none;
   } .rack-group { content-visibility: visible; } .tile, .rack-group, .findings li { break-inside: avoid; } .is-stale main { opacity: 1; } }
 @media (prefers-reduced-motion: no-preference) { .tile, .server svg:not(.icon) { animation: seen .8s ease-out;
   } @keyframes seen { from { box-shadow: 0 0 0 3px var(--focus); } } }
