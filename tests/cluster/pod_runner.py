@@ -14,6 +14,7 @@ restarts, users, resource limits.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import fcntl
 import hashlib
@@ -31,6 +32,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import yaml
+
 from . import pod_launcher
 from .egress import ADDRESS
 from .kube_client import CONFIG_MAPS, PODS, SECRETS, Informer, KubeClient, Obj, Resource, key_of, wait_for
@@ -39,6 +42,7 @@ from .pod_spec import PodSpecError, Reader, command_line, expand
 REQUIREMENT = "kubernetes==26.1.0"
 PYTHONS = ("python3.11", sys.executable)
 SERVICE_ACCOUNTS = Resource("v1", "ServiceAccount", "serviceaccounts")
+ROOT_CA = "kube-root-ca.crt"
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("/etc/ssl", "/etc/pki", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types", "/etc/ca-certificates")
 DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -146,16 +150,24 @@ class PodRunner:
     """Starts pods of one cluster.
 
     ``cache``: where the virtual environment of programs is kept; ``proxy``: HTTP proxy of the egress proxy
-    (``127.0.0.1:PORT``); ``directory``: for files and logs, a temporary one by default. Use as a context manager.
+    (``127.0.0.1:PORT``); ``directory``: for files and logs, a temporary one by default; ``through``: a kubeconfig whose
+    server and authority pods get to see in the place of the cluster's, such as that of a fault proxy. Use as a context manager.
     """
 
-    def __init__(self, client: KubeClient, cache: Path, proxy: str = "", directory: Path | None = None) -> None:
+    def __init__(
+        self, client: KubeClient, cache: Path, proxy: str = "", directory: Path | None = None, through: str | Path | None = None
+    ) -> None:
         self._client = client
         self._venv = program_venv(cache)
         self._proxy = proxy
         self._temporary = None if directory else tempfile.mkdtemp(prefix="pods-")
         self._directory = directory or Path(self._temporary or "")
         self._followers: list[Informer] = []
+        self._server, self._authority = client.url, ""
+        if through:
+            cluster = yaml.safe_load(Path(through).read_text(encoding="utf-8"))["clusters"][0]["cluster"]
+            self._server = cluster["server"]
+            self._authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
         self.pods: dict[tuple[str, str], RunningPod] = {}
 
     def __enter__(self) -> PodRunner:
@@ -225,6 +237,8 @@ class PodRunner:
         resources = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 
         def fetch(kind: str, name: str) -> Obj | None:
+            if name == ROOT_CA and self._authority:
+                return {"data": {"ca.crt": self._authority}}
             return self._client.get(resources[kind], metadata["namespace"], name)
 
         def token(source: Obj) -> str:
@@ -275,7 +289,7 @@ class PodRunner:
         return Volume(place, files is not None)
 
     def _environment(self, pod: Obj) -> dict[str, str]:
-        server = urlsplit(self._client.url)
+        server = urlsplit(self._server)
         environment = {
             "PATH": f"{self._venv}/bin:{PATH}",
             "HOME": "/root",
