@@ -115,7 +115,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Called twice a second: ends connections whose request takes too long, however slowly it trickles in."""
+        """Called several times a second: ends connections whose request takes too long, however slowly it trickles in."""
         late = time.monotonic() - SLOWEST
         self._cut(lambda begun: begun < late)
 
@@ -219,7 +219,7 @@ class Running:
 
     def __init__(self, server: _Server) -> None:
         self._server = server
-        self._thread = threading.Thread(target=server.serve_forever, args=(0.5,), name="http", daemon=True)
+        self._thread = threading.Thread(target=server.serve_forever, args=(0.2,), name="http", daemon=True)
         self._thread.start()
 
     @property
