@@ -153,7 +153,7 @@ timeline:
   elements: dict
 
 requests:
-  description: Requests that were sent to the API server, without those of the client library itself.
+  description: Requests that were sent to the API server.
   returned: success
   type: int
   sample: 14

@@ -198,7 +198,7 @@ rolled_back:
   sample: true
 
 requests:
-  description: Requests that were sent to the API server, without those of the client library itself.
+  description: Requests that were sent to the API server.
   returned: success
   type: int
   sample: 14

@@ -228,7 +228,7 @@ failed_pods:
   elements: dict
 
 requests:
-  description: Requests that were sent to the API server, without those of the client library itself.
+  description: Requests that were sent to the API server.
   returned: success
   type: int
   sample: 12

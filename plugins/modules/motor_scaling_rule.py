@@ -132,7 +132,7 @@ paths:
   sample: ["mindie-server-p0"]
 
 requests:
-  description: Requests that were sent to the API server, without those of the client library itself.
+  description: Requests that were sent to the API server.
   returned: success
   type: int
   sample: 10

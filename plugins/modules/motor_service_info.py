@@ -162,7 +162,7 @@ reason:
   type: str
   sample: RestartNeeded
 requests:
-  description: Requests that were sent to the API server, without those of the client library itself.
+  description: Requests that were sent to the API server.
   returned: success
   type: int
   sample: 14

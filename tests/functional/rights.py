@@ -60,7 +60,7 @@ def of_manifest(name: str) -> list[Right]:
 
 
 def of_requests(requests: Iterable[Request]) -> set[Right]:
-    """The rights that requests need. What every user may read (/version, /apis) is left out."""
+    """The rights that requests need. What every user may read (/apis) is left out."""
     found = set()
     for request in requests:
         if not request.kind_of_resource:

@@ -222,6 +222,16 @@ def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert failed["reason"] == "NoConfiguration" and missing in failed["msg"]
 
 
+def test_another_user_is_played_with_all_the_groups_that_are_given(on_deployments: Driver) -> None:
+    def read(*groups: str) -> dict[str, Any]:
+        return on_deployments.run("motor_service_info", namespace="x", impersonate_user="jane", impersonate_groups=list(groups))
+
+    failed = read("readers", "writers")
+    assert failed["status"] == 403 and 'User "jane"' in failed["msg"]
+    for groups in (("system:masters", "readers"), ("readers", "system:masters")):
+        assert not read(*groups).get("failed")
+
+
 LATER: dict[str, dict[str, Any]] = {"401": {"status": 401}, "403": {"status": 403}, "lost connections": {"drop": BEFORE}}
 
 

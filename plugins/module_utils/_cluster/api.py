@@ -154,7 +154,7 @@ class Api:
     def discovered(self) -> Api:
         """The same verbs with the names of the API groups that the server has, for which it is asked once."""
         api = copy.copy(self)
-        answer = self._json("GET", "/apis", "read the API groups of the server", "Namespace")
+        answer = self._json("GET", "/apis", "connect to the Kubernetes API server", "Namespace")
         api.groups = frozenset(group["name"] for group in answer.get("groups") or ())
         return api
 

@@ -1,7 +1,7 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The connection, made with the client of kubernetes.core."""
+"""The connection, made as kubernetes.core makes its own."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import os
 import time
 from typing import Any
 
-from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
-from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
+from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client as core
 
-from .api import _TLS, _UNREACHABLE, Api, ApiError, Response, _error
+from .api import Api, ApiError
 from .retry import TRANSIENT, Attempts
-from .transport import Sender, is_tls, retry_after
+from .transport import Sender
 
 try:
-    from kubernetes.client.exceptions import ApiException
+    from kubernetes.client import ApiClient
+    from kubernetes.config import ConfigException
     from urllib3.exceptions import HTTPError
 except ImportError:
     pass  # AnsibleK8SModule reports the missing library by name before any of these is used
@@ -28,54 +28,36 @@ _NO_CONFIGURATION = "Name a readable kubeconfig (option kubeconfig, K8S_AUTH_KUB
 def connect(module: Any) -> Api:
     """Connect as kubernetes.core does (options, K8S_AUTH_* variables, kubeconfig, in-cluster) and return the verbs.
 
-    The client asks the server for /version and its API groups; a failure is an ApiError like any other.
+    The server is asked for its API groups; a failure is an ApiError like any other. A server that is not there is not waited for.
     """
-    attempts, started = Attempts(), time.time()
+    once, attempts = Api(Sender.of(_client(module))).pausing(None), Attempts()
     while True:
         try:
-            dynamic = get_api_client(module=module).client
-            known = dynamic.resources.parse_api_groups(request_resources=False, update=_remembered(dynamic.resources, started))
-            groups = frozenset(known["apis"])
-            break
-        except CoreException as error:
-            attempted = f"connect with {_named_kubeconfig(module)}"
-            raise ApiError(attempted, str(error), reason="NoConfiguration", status=None, remedy=_NO_CONFIGURATION) from error
-        except ApiException as error:
-            pause = attempts.pause(retry_after(error.headers)) if error.status in TRANSIENT else None
+            return once.discovered().pausing(time.sleep)
+        except ApiError as error:
+            pause = attempts.pause(error.retry_after) if error.status in TRANSIENT else None
             if pause is None:
-                raise _refused(error) from error
-            time.sleep(pause)
-        except (HTTPError, OSError) as error:
-            remedy = _TLS if is_tls(error) else _UNREACHABLE
-            reason = "CertificateInvalid" if is_tls(error) else "Unreachable"
-            raise ApiError("connect to the Kubernetes API server", str(error), reason=reason, status=None, remedy=remedy) from error
-    return Api(Sender.of(dynamic.client), groups)
+                raise
+        time.sleep(pause)
 
 
-def _remembered(resources: Any, started: float) -> bool:
-    """True when the client has not read the API groups just now, but keeps in a file what an earlier run has read.
+def _client(module: Any) -> Any:
+    """A client with the configuration that kubernetes.core makes of the options.
 
-    What was installed since then is not in there; and to ask a client that has just asked would be a request too many.
+    Its own client, which comes with it, would ask for the version and for the API groups, one after the other, and keep in a file
+    what was installed then.
     """
     try:
-        written = os.path.getmtime(resources._Discoverer__cache_file)
-    except (AttributeError, OSError):
-        return True
-    return written < started - 1.0
+        client = ApiClient(core._create_configuration(core._create_auth_spec(module)))
+    except (ConfigException, HTTPError, OSError) as error:
+        attempted = f"connect with {_named_kubeconfig(module)}"
+        raise ApiError(attempted, str(error), reason="NoConfiguration", status=None, remedy=_NO_CONFIGURATION) from error
+    for name, value in core._create_headers(module).items():
+        core._set_header(client, name, value)
+    return client
 
 
 def _named_kubeconfig(module: Any) -> str:
     """The kubeconfig in words; its content may be given instead of a path, and is not shown."""
     given = module.params.get("kubeconfig") or os.environ.get("K8S_AUTH_KUBECONFIG")
     return f"kubeconfig {given}" if isinstance(given, str) else "the kubeconfig that was given" if given else "the default kubeconfig"
-
-
-def _refused(error: Any) -> ApiError:
-    attempted = "connect to the Kubernetes API server"
-    if not error.status:
-        return ApiError(attempted, str(error.reason), reason="CertificateInvalid", status=None, remedy=_TLS)
-    return _error(attempted, "Namespace", Response(error.status, _as_bytes(error.body)))
-
-
-def _as_bytes(body: Any) -> bytes:
-    return body if isinstance(body, bytes) else str(body or "").encode()
