@@ -53,8 +53,10 @@ def pod(namespace: str, name: str, npus: int = 8, state: str = "running") -> Rep
 
 def server(index: int, pods: Sequence[Report] = (), npus: int = 8, **facts: Any) -> Report:
     """A healthy server on which nothing runs but these pods."""
-    used = sum(found["npus"] for found in pods)
-    found = {"name": f"node-{index:03}", "npus": npus, "healthy": npus, "used": used, "reserved": 0, "free": npus - used, "ready": True}
+    used = sum(found["npus"] for found in pods if found["state"] != "starting")
+    reserved = sum(found["npus"] for found in pods if found["state"] == "starting")
+    found = {"name": f"node-{index:03}", "npus": npus, "healthy": npus, "used": used, "reserved": reserved}
+    found |= {"free": npus - used - reserved, "ready": True}
     return {**found, "cordoned": False, "super_pod": "", "since": "2026-11-28T06:00:00Z", "pods": list(pods), **facts}
 
 
@@ -155,9 +157,9 @@ def _faulty_servers() -> list[Report]:
         server(3, [pod("chat", "mindie-server-p3", state="starting")]),
         server(4, [pod("chat", "mindie-server-d0")]),
         server(5, reserved=8, free=0),
-        server(6, [lost], ready=False, healthy=8, since="2026-11-30T14:38:00Z"),
-        server(7, cordoned=True),
-        server(8, [pod("code", "mindie-server-p0", 4), pod("code", "mindie-server-d0", 2, "starting")], free=2),
+        server(6, [lost], ready=False, healthy=0, since="2026-11-30T14:38:00Z"),
+        server(7, cordoned=True, free=0),
+        server(8, [pod("code", "mindie-server-p0", 4), pod("code", "mindie-server-d0", 2, "starting")]),
         server(9, [pod("translate", "vllm-u0", 16)], npus=16),
         server(10, [pod("vision", "vllm-p0", 8)], npus=16, reserved=4, free=4),
         server(11, used=5, free=3),

@@ -161,12 +161,6 @@ def _enabled(report: Report, dummy: Counters) -> Iterator[Sample]:
     yield from (((act,), bool(acts[act])) for act in ACTS if act in acts)
 
 
-def _reported(report: Report, dummy: Counters) -> Iterator[Sample]:
-    at = _seconds(_program(report).get("at"))
-    if at is not None:
-        yield (), at
-
-
 def _standing(report: Report, dummy: Counters) -> Iterator[Sample]:
     for service in _services(report):
         yield (str(service.get("backend", "")), str(service.get("standing", ""))), 1
@@ -223,13 +217,20 @@ def _tasks(report: Report) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]
             yield (str(service["namespace"]), str(task["rule"]), str(task["task"])), task
 
 
-def _tier(name: str) -> Callable[[Report, Counters], Iterator[Sample]]:
-    def samples(report: Report, dummy: Counters) -> Iterator[Sample]:
-        for key, task in _tasks(report):
-            if task.get("readable") and task.get("tiers") and name in task:
-                yield key, len(task["tiers"]) if task[name] is None else task[name]
+def _tier(report: Report, dummy: Counters) -> Iterator[Sample]:
+    for key, task in _tasks(report):
+        if task.get("readable") and task.get("tiers") and "tier_now" in task:
+            yield key, len(task["tiers"]) if task["tier_now"] is None else task["tier_now"]
 
-    return samples
+
+def _possible(report: Report, dummy: Counters) -> Iterator[Sample]:
+    """Nothing, not even the smallest one, is only said when servers are known and nothing runs; otherwise it is not known."""
+    for key, task in _tasks(report):
+        if task.get("readable") and task.get("tiers") and "tier_possible" in task:
+            if task["tier_possible"] is not None:
+                yield key, task["tier_possible"]
+            elif task.get("tier_now") is None and report.get("servers"):
+                yield key, len(task["tiers"])
 
 
 def _tiers(report: Report, dummy: Counters) -> Iterator[Sample]:
@@ -254,9 +255,12 @@ def _findings(report: Report, dummy: Counters) -> Iterator[Sample]:
 
 
 def _npus(report: Report, dummy: Counters) -> Iterator[Sample]:
+    """Each NPU once: what is neither used, reserved nor free is not healthy, or on a server that takes no pods."""
     for server in _servers(report):
-        yield ("unhealthy",), server["npus"] - server["healthy"]
-        yield from (((state,), server[state]) for state in ("used", "reserved", "free"))
+        taken = {state: server[state] for state in ("used", "reserved", "free")}
+        left = max(0, server["npus"] - sum(taken.values()))
+        sick = min(left, server["npus"] - server["healthy"])
+        yield from (((state,), number) for state, number in {**taken, "unhealthy": sick, "closed": left - sick}.items())
 
 
 def _healthy(report: Report, dummy: Counters) -> Iterator[Sample]:
@@ -305,21 +309,26 @@ FAMILIES = (
     Family("motor_watcher_leader", "gauge", "Whether this replica is the one that acts.", _SELF, _flag("leading")),
     Family("motor_watcher_synced", "gauge", "Whether all caches are filled.", _SELF, _flag("synced")),
     Family("motor_watcher_act_enabled", "gauge", "Whether an act is switched on.", ("act",), _enabled),
-    Family("motor_watcher_report_timestamp_seconds", "gauge", "When the state was last worked out.", (), _reported),
     Family("motor_watcher_services", "gauge", "Services, by what is known of their last change.", ("backend", "standing"), _standing),
     Family("motor_watcher_instances", "gauge", "Engine instances by state.", (*_ROLE, "state"), _instances),
     Family("motor_watcher_baseline_instances", "gauge", "Engine instances that the baseline asks for.", _ROLE, _baseline),
     Family("motor_watcher_control_pods_ready", "gauge", "Ready pods of controller and coordinator.", ("namespace", "control"), _control),
     Family("motor_watcher_hold", "gauge", "Whether the service is exempt from repairs by its annotation.", ("namespace",), _on_hold),
     Family("motor_watcher_held_seconds", "gauge", "How long the instance that is held longest has been held.", _ROLE, _held),
-    Family("motor_watcher_tier", "gauge", f"Best tier of which all instances run; {_NOT_EVEN}", _TASK, _tier("tier_now")),
-    Family("motor_watcher_tier_possible", "gauge", f"Best tier that healthy servers can hold; {_NOT_EVEN}", _TASK, _tier("tier_possible")),
+    Family("motor_watcher_tier", "gauge", f"Best tier of which all instances run; {_NOT_EVEN}", _TASK, _tier),
+    Family("motor_watcher_tier_possible", "gauge", f"Best tier that healthy servers can hold; {_NOT_EVEN}", _TASK, _possible),
     Family("motor_watcher_tiers", "gauge", "Tiers of the scaling rule.", _TASK, _tiers),
     Family("motor_watcher_tasks", "gauge", f"Inference tasks; of more than {MOST_TASKS} not all are told of.", ("namespace",), _task_count),
     Family("motor_watcher_rule_readable", "gauge", "Whether the operator can read the scaling rule.", _TASK, _task_flag("readable")),
     Family("motor_watcher_rule_would_crash_operator", "gauge", "Whether rule and jobs can crash it.", _TASK, _task_flag("crashes")),
     Family("motor_watcher_rule_findings", "gauge", "What is wrong with the live scaling rule.", (*_TASK, "severity"), _findings),
-    Family("motor_watcher_npus", "gauge", "NPUs of all servers; those not usable are unhealthy.", ("state",), _npus),
+    Family(
+        "motor_watcher_npus",
+        "gauge",
+        "NPUs of all servers, each once; closed ones are free on servers that take no pods.",
+        ("state",),
+        _npus,
+    ),
     Family("motor_watcher_healthy_npus", "gauge", "NPUs that are healthy, whether used or not.", (), _healthy),
     Family("motor_watcher_servers", "gauge", "Servers with NPUs.", ("state",), _server_states),
     Family("motor_watcher_stuck_pods", "gauge", "Terminating pods on servers that are not Ready.", ("namespace",), _stuck),

@@ -93,7 +93,8 @@ function overview(report) {
     used: sum((server) => server.used),
     reserved: sum((server) => server.reserved),
     free: sum((server) => server.free),
-    unhealthy: sum((server) => server.npus - server.healthy),
+    unhealthy: sum((server) => idle(server).unhealthy),
+    closed: sum((server) => idle(server).closed),
   };
   const cards = [
     { name: "instances", parts: STATES.map((state) => ({ style: state, icon: state, text: say(`is_${state}`), n: states[state] || 0 })) },

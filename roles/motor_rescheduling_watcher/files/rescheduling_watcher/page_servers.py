@@ -66,6 +66,12 @@ function serverLabel(server) {
   return say("server_label", { ...server, state: say(serverState(server)), unhealthy: server.npus - server.healthy });
 }
 
+// What nobody has: what is not free is not healthy, or on a server that takes no pods.
+function idle(server) {
+  const left = Math.max(0, server.npus - server.used - server.reserved - server.free), unhealthy = Math.min(left, server.npus - server.healthy);
+  return { free: server.free, unhealthy, closed: left - unhealthy };
+}
+
 // Blocks of NPUs that belong together, in the order in which they are drawn.
 function blocks(server) {
   const found = [];
@@ -75,16 +81,15 @@ function blocks(server) {
     if (some) found.push({ n: some, style, label });
     left -= some;
   };
-  let others = server.used;
+  const rest = { used: server.used, reserved: server.reserved };
   for (const pod of server.pods) {
-    if (!pod.npus) continue;
-    add(pod.npus, pod.state === "running" ? "used" : "used_moving", (/[0-9]+$/.exec(pod.instance) || [""])[0]);
-    others -= pod.npus;
+    const kind = pod.state === "starting" ? "reserved" : "used";
+    add(pod.npus, pod.state === "terminating" ? "used_moving" : kind, (/[0-9]+$/.exec(pod.instance) || [""])[0]);
+    rest[kind] -= pod.npus;
   }
-  add(others, "used_other", "");
-  add(server.reserved, "reserved", "");
-  add(server.free, "free", "");
-  add(left, "unhealthy", "");
+  add(rest.used, "used_other", "");
+  add(rest.reserved, "reserved", "");
+  for (const [kind, n] of Object.entries(idle(server))) add(n, kind, "");
   return found;
 }
 
@@ -141,7 +146,7 @@ function detail() {
 }
 
 function startServers() {
-  const kinds = ["used", "used_moving", "used_other", "reserved", "free", "unhealthy"];
+  const kinds = ["used", "used_moving", "used_other", "reserved", "free", "unhealthy", "closed"];
   const box = { x: 1, y: 1, width: 14, height: 14 };
   const keys = kinds.map((kind) => el("li", {}, el("svg", { viewBox: "0 0 16 16", class: "key", "aria-hidden": "true" },
     el("rect", { ...box, class: `npu ${kind}` }), el("rect", { ...box, class: `npu over ${kind}` }), el("rect", { ...box, class: "frame" })), say(kind)));

@@ -32,7 +32,7 @@ function taskProblems(task) {
   if (!task.readable) found.push({ level: "bad", text: say("p_unreadable", facts) });
   else if (task.tiers.length && task.tier_now === null) found.push({ level: "bad", text: say("p_below", facts) });
   else if (task.tier_now > 0) found.push({ level: "warn", text: say("p_tier", facts) });
-  const of = (severity) => task.findings.filter((finding) => finding.severity === severity).length;
+  const of = (severity) => (task.findings || []).filter((finding) => finding.severity === severity).length;
   if (of("error")) found.push({ level: "bad", text: count("p_errors", of("error")), below: true });
   if (of("warning")) found.push({ level: "warn", text: count("p_warnings", of("warning")), below: true });
   return found;
@@ -59,7 +59,8 @@ function controlProblems(service) {
 
 function changeProblems(service) {
   if (service.lock && service.lock.holder) return [{ level: "busy", text: say("p_going_on", { verb: service.lock.verb }) }];
-  if (service.standing === "unfinished") return [{ level: "warn", text: say("p_unfinished") }];
+  if (service.unfinished) return [{ level: "warn", text: say("p_unfinished", { verb: service.unfinished }) }];
+  if (service.standing === "unfinished") return [{ level: "warn", text: say("standing_unfinished") }];
   if (service.standing === "absent") return [{ level: "warn", text: say("p_absent") }];
   return [];
 }
@@ -199,16 +200,20 @@ const named = (tier, groups) => Object.fromEntries(Object.entries(tier).map(([gr
 function taskPart(task) {
   const head = el("h4", {}, say("tiers", { rule: task.rule }), " ", el("span", { class: "dim" }, say("of_task", { task: task.task })));
   const body = !task.readable ? [el("p", {}, say("unreadable"))] : task.tiers.length ? [stairs(task), el("p", {}, tierWords(task)), groupLegend(task)] : [];
-  return el("section", { class: "task" }, head, ...body, findingList(task.findings));
+  return el("section", { class: "task" }, head, ...body, findingList(task.findings || []));
 }
+
+// The best tier that there is room for; null: for none, undefined: that is not known.
+const possible = (task) => (task.tier_possible ?? (task.tier_possible === null && task.tier_now === null && shown.servers.length ? null : undefined));
 
 function tierWords(task) {
   const last = task.tiers.length - 1, text = (index) => sizes(named(task.tiers[index], task.groups));
   const here = task.tier_now === null ? say("now_none", { sizes: text(last) })
     : say(task.tier_now ? "now_tier" : "now_full", { tier: task.tier_now, last, sizes: text(task.tier_now) });
-  const room = task.tier_possible === null ? say("room_none") : say("room_tier", { tier: task.tier_possible, sizes: text(task.tier_possible) });
+  const most = possible(task);
+  const room = most === undefined ? "" : most === null ? say("room_none") : say("room_tier", { tier: most, sizes: text(most) });
   const runs = task.tier_now === 0 ? "" : say("running_now", { sizes: sizes(named(task.running, task.groups)) });
-  return [here, runs, task.tier_now === 0 && task.tier_possible === 0 ? "" : room].filter(Boolean).join(words.lang === "en" ? " " : "");
+  return [here, runs, task.tier_now === 0 && most === 0 ? "" : room].filter(Boolean).join(words.lang === "en" ? " " : "");
 }
 
 function groupLegend(task) {
@@ -221,7 +226,7 @@ function groupLegend(task) {
 function chosenSteps(task) {
   const last = task.tiers.length - 1;
   if (last < MOST_STEPS) return task.tiers.map((tier, index) => ({ first: index, last: index }));
-  const marks = [0, last, task.tier_now, task.tier_possible].filter((mark) => mark !== null);
+  const marks = [0, last, task.tier_now, possible(task)].filter((mark) => mark !== null && mark !== undefined);
   const shownSteps = [...new Set(marks.flatMap((mark) => [mark - 1, mark, mark + 1]))].filter((index) => index >= 0 && index <= last).sort((a, b) => a - b);
   const found = [];
   let next = 0;
@@ -236,16 +241,16 @@ function chosenSteps(task) {
 function stairs(task) {
   const total = (tier) => Object.values(tier).reduce((sum, n) => sum + Math.max(0, n), 0);
   const whole = total(task.tiers[0]) || 1;
-  const groups = Object.keys(task.tiers[0]);
+  const groups = Object.keys(task.tiers[0]), most = possible(task) ?? Infinity;
   const columns = chosenSteps(task).map(({ first, last, left_out }) => {
     if (left_out) return el("li", { class: "step gap", title: say("tiers_between", { first, last }) }, "\u22ef");
     const tier = task.tiers[first];
-    const kind = task.tier_now !== null && first >= task.tier_now ? "runs" : task.tier_possible !== null && first >= task.tier_possible ? "room" : "none";
+    const kind = task.tier_now !== null && first >= task.tier_now ? "runs" : first >= most ? "room" : "none";
     const segments = groups.filter((group) => tier[group] > 0).map((group) =>
       grown(el("span", { class: `seg g${groups.indexOf(group) % 4}` }, number(tier[group])), tier[group]));
     const block = el("div", { class: "block" }, segments);
     block.style.setProperty("--part", total(tier) / whole);
-    const mark = first === task.tier_now ? "now" : first === task.tier_possible ? "room" : "";
+    const mark = first === task.tier_now ? "now" : first === most ? "room" : "";
     return el("li", { class: `step ${kind} ${mark ? `is-${mark}` : ""}`, title: say("tier", { tier: first, sizes: sizes(named(tier, task.groups)) }) },
       el("span", { class: "mark" }, mark ? say(mark) : ""), block, el("span", { class: "tier" }, String(first)));
   });

@@ -81,7 +81,8 @@ main > section { margin-top: 30px; scroll-margin-top: 8px; } footer { color: var
 .swatch { display: inline-block; width: 14px; height: 14px; border-radius: 3px; border: 1px solid var(--line); flex: none; }
 .i-running { --tone: var(--ok); } .i-starting, .i-terminating { --tone: var(--busy); }
 .i-pending, .i-held, .i-surplus, .i-foreign { --tone: var(--warn); } .i-failed, .i-missing { --tone: var(--bad); }
-.part.used { background: var(--used); } .part.free { background: var(--free); box-shadow: inset 0 0 0 1px var(--dim); }
+.part.used { background: var(--used); } .part.closed { background: var(--soft); box-shadow: inset 0 0 0 1px var(--dim); }
+.part.free { background: var(--free); box-shadow: inset 0 0 0 1px var(--dim); }
 .part.reserved { background: repeating-linear-gradient(45deg, var(--reservedline) 0 2px, var(--reserved) 2px 6px); }
 .part.unhealthy { background: repeating-linear-gradient(45deg, var(--sickline) 0 1px, transparent 1px 5px),
   repeating-linear-gradient(-45deg, var(--sickline) 0 1px, var(--sick) 1px 5px); }
@@ -166,6 +167,7 @@ _SERVERS = """
 #detail .cordoned { color: var(--warn); }
 .npu.used { fill: var(--used); } .npu.used_moving { fill: var(--moving); } .npu.used_other { fill: var(--other); }
 .npu.reserved { fill: var(--reserved); } .npu.free { fill: var(--free); } .npu.unhealthy { fill: var(--sick); }
+.npu.closed { fill: var(--soft); }
 .npu.over { fill: none; } .npu.over.used_moving { fill: url(#dots); } .npu.over.reserved { fill: url(#stripes); }
 .npu.over.unhealthy { fill: url(#cross); }
 .key { width: 16px; height: 16px; flex: none; } .frame { fill: none; stroke: var(--dim); } .grid { stroke: var(--grid); fill: none; }
