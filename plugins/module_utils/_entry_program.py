@@ -28,7 +28,8 @@ PROGRAM_SPEC: dict[str, Any] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "name": {"type": "str", "required": True},
     "namespace": {"type": "str", "required": True},
-    "archive": {"type": "str"},
+    # No secret, but a megabyte that nobody wants to see in every log and job event.
+    "archive": {"type": "str", "no_log": True},
     "settings": {"type": "dict", "default": {}},
     "image": {"type": "str"},
     "image_pull_secrets": {"type": "list", "elements": "str", "default": []},

@@ -132,11 +132,14 @@ class Programs:
 
     def left_behind(self, before: Found, seconds: float = 30.0) -> set[tuple[str, str, str]]:
         """What there is and was not before, and what was there and is not, a while after; what goes by itself has the time to."""
-        scopes = {"", self.namespace, *self.watched}
+        scopes = {self.namespace, *self.watched}
 
         def difference() -> set[tuple[str, str, str]]:
+            """What lies in no namespace may go with what others have deleted, but does not come by itself."""
             now = everything(self.cluster)
-            return {key for key, dummy in now.items() ^ before.items() if key[1] in scopes and key[0] != "namespaces"}
+            changed = {key for key, dummy in now.items() ^ before.items() if key[0] != "namespaces"}
+            ours = {key for key in changed if key[1] in scopes or "roles" in key[0] or "rolebindings" in key[0]}
+            return ours | {key for key in changed if not key[1] and key in now}
 
         with contextlib.suppress(TimeoutError):
             wait_for(lambda: not difference(), seconds, "nothing else than before")

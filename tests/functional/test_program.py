@@ -337,8 +337,6 @@ def test_ended_at_any_write_it_is_finished_by_the_same_task(programs: Programs, 
         if how == AFTER:
             programs.proxy.fault(mutating=True, nth=number, drop=AFTER)
         programs.proxy.fault(mutating=True, since=number + (how == AFTER), status=403)
-        if how == AFTER:  # the same write, sent again as its answer was lost, is not carried out either
-            programs.proxy.fault(mutating=True, since=number + 1, status=403)
         ended = act(programs, name, wait=False)
         programs.proxy.heal()
         assert ended.get("failed") or how == AFTER, f"{name} at write {number}"

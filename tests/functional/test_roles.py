@@ -17,7 +17,7 @@ import yaml
 from tests.functional.conftest import EXAMPLES, RELEASE, Driver
 from tests.tools.environment import ROOT, VENV, environment
 
-ROLES = ("motor_deploy", "motor_scale", "motor_update_config", "motor_adopt", "motor_remove")
+ROLES = ("motor_deploy", "motor_scale", "motor_update_config", "motor_adopt", "motor_remove", "motor_rescheduling_watcher")
 
 
 def play(roles: list[str], variables: dict[str, Any], after: list[dict[str, Any]], **keywords: Any) -> dict[str, Any]:

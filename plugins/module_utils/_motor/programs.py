@@ -31,6 +31,7 @@ ARCHIVE, SETTINGS = "program.pyz", "settings.json"
 USER = 65532
 DEFAULT_RESOURCES: Mapping[str, Any] = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
 GRACE_SECONDS = 30
+_PYTHON = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,8 @@ def _container(program: Program) -> Object:
 def _environment(program: Program) -> list[Object]:
     downward = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_IP": "status.podIP"}
     rows: list[Object] = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in downward.items()]
-    plain = {"PROGRAM_NAME": program.name, "HOME": "/tmp", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    version = digest(program.archive)[:12]  # it tells which code runs, and changes with nothing else
+    plain = {"PROGRAM_NAME": program.name, "PROGRAM_VERSION": version, "HOME": "/tmp", **_PYTHON}
     return [*rows, *({"name": name, "value": value} for name, value in plain.items())]
 
 
