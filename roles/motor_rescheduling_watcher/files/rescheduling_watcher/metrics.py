@@ -308,7 +308,7 @@ FAMILIES = (
     Family("motor_watcher_build_info", "gauge", "Always 1; the version of the watcher.", ("version",), _build),
     Family("motor_watcher_leader", "gauge", "Whether this replica is the one that acts.", _SELF, _flag("leading")),
     Family("motor_watcher_synced", "gauge", "Whether all caches are filled.", _SELF, _flag("synced")),
-    Family("motor_watcher_act_enabled", "gauge", "Whether an act is switched on.", ("act",), _enabled),
+    Family("motor_watcher_enabled", "gauge", "Whether an act is switched on.", ("act",), _enabled),
     Family("motor_watcher_services", "gauge", "Services, by what is known of their last change.", ("backend", "standing"), _standing),
     Family("motor_watcher_instances", "gauge", "Engine instances by state.", (*_ROLE, "state"), _instances),
     Family("motor_watcher_baseline_instances", "gauge", "Engine instances that the baseline asks for.", _ROLE, _baseline),

@@ -100,7 +100,7 @@ _SERVICES = """
   align-items: start; }
 .service { background: var(--card); border: 1px solid var(--line); border-left: 5px solid var(--tone); border-radius: 8px; min-width: 0;
   scroll-margin-top: 8px; }
-.service.bad, .service.warn, .service[open] { grid-column: 1 / -1; }
+.service.bad, .service.warn, .service.busy, .service[open] { grid-column: 1 / -1; }
 summary { cursor: pointer; position: relative; padding: 9px 34px 9px 12px; display: flex; flex-wrap: wrap; gap: 4px 12px;
   align-items: baseline; list-style: none;
   border-radius: 8px; }
