@@ -312,7 +312,7 @@ FAMILIES = (
     Family("motor_watcher_services", "gauge", "Services, by what is known of their last change.", ("backend", "standing"), _standing),
     Family("motor_watcher_instances", "gauge", "Engine instances by state.", (*_ROLE, "state"), _instances),
     Family("motor_watcher_baseline_instances", "gauge", "Engine instances that the baseline asks for.", _ROLE, _baseline),
-    Family("motor_watcher_control_pods_ready", "gauge", "Ready pods of controller and coordinator.", ("namespace", "control"), _control),
+    Family("motor_watcher_control_pods_ready", "gauge", "Ready pods of controller and coordinator.", ("namespace", "component"), _control),
     Family("motor_watcher_hold", "gauge", "Whether the service is exempt from repairs by its annotation.", ("namespace",), _on_hold),
     Family("motor_watcher_held_seconds", "gauge", "How long the instance that is held longest has been held.", _ROLE, _held),
     Family("motor_watcher_tier", "gauge", f"Best tier of which all instances run; {_NOT_EVEN}", _TASK, _tier),
