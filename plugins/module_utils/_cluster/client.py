@@ -22,9 +22,12 @@ CONNECTIONS = 64
 _OUTSIDE = "Name a kubeconfig, or run in a pod with a ServiceAccount token."
 
 
-def connect_program(kubeconfig: str | None = None) -> Api:
-    """The verbs of a program, with a kubeconfig or else as the pod's ServiceAccount. ApiError when the server cannot be reached."""
-    return Api(_by_kubeconfig(kubeconfig) if kubeconfig else _in_cluster()).discovered()
+def connect_program(kubeconfig: str | None = None, agent: str = "ascend.mindie") -> Api:
+    """The verbs of a program, with a kubeconfig or else as the pod's ServiceAccount. ApiError when the server cannot be reached.
+
+    `agent` is who the server's audit log says it was.
+    """
+    return Api(_by_kubeconfig(kubeconfig, agent) if kubeconfig else _in_cluster(agent)).discovered()
 
 
 class Token:
@@ -44,7 +47,7 @@ class Token:
             return {"Authorization": f"Bearer {self._text}"}
 
 
-def _in_cluster() -> Sender:
+def _in_cluster(agent: str) -> Sender:
     """Without the library kubernetes, whose models of all kinds take as much memory as the program itself."""
     from urllib3 import PoolManager
 
@@ -56,10 +59,10 @@ def _in_cluster() -> Sender:
             "connect as the ServiceAccount of a pod", str(error), reason="NoConfiguration", status=None, remedy=_OUTSIDE
         ) from error
     pools = PoolManager(maxsize=CONNECTIONS, cert_reqs="CERT_REQUIRED", ca_certs=str(ACCOUNT / "ca.crt"))
-    return Sender(pools, f"https://{f'[{host}]' if ':' in host else host}:{port}", token.header)
+    return Sender(pools, f"https://{f'[{host}]' if ':' in host else host}:{port}", lambda: {"User-Agent": agent, **token.header()})
 
 
-def _by_kubeconfig(file: str) -> Sender:
+def _by_kubeconfig(file: str, agent: str) -> Sender:
     from kubernetes.client import ApiClient, Configuration
     from kubernetes.config import ConfigException, load_kube_config
 
@@ -69,4 +72,6 @@ def _by_kubeconfig(file: str) -> Sender:
     except (ConfigException, OSError) as error:
         raise ApiError(f"connect with kubeconfig {file}", str(error), reason="NoConfiguration", status=None, remedy=_OUTSIDE) from error
     configuration.connection_pool_maxsize = CONNECTIONS
-    return Sender.of(ApiClient(configuration))
+    client = ApiClient(configuration)
+    client.user_agent = agent
+    return Sender.of(client)

@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     api = None
     while api is None and not told.is_set():
         try:
-            api = connect_program(options.kubeconfig)
+            api = connect_program(options.kubeconfig, f"{options.name}/{options.pod}")
         except MotorError as error:
             LOG.warning("cannot connect yet: %s", error)
             told.wait(PAUSE_SECONDS)

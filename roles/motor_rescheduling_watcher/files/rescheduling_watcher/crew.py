@@ -19,7 +19,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._cluster.signals imp
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import MotorError
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.events import News
 
-from .acts import Acts, Outcome
+from .acts import Acts
 from .board import Board
 from .budget import Bucket
 from .clock import rfc3339
@@ -108,16 +108,16 @@ class Crew:
             return False
         self._resting[repair.key] = time.monotonic() + GIVEN_UP_SECONDS / self._most
         said = f"{self._most} times within an hour were for nothing; find out why, or wait"
-        self._pool.submit(self._end, repair, GIVEN_UP, said, None, True)
+        self._pool.submit(self._end, repair, GIVEN_UP, said, self._find(repair))
         return True
 
     def _do(self, repair: Repair, key: str, fence: Callable[[], None]) -> None:
-        rest = REST_SECONDS
+        rest, about = REST_SECONDS, self._find(repair)
         try:
             self._put_on_record(repair)
             outcome = self._acts.carry_out(repair, fence)
             if outcome.done:
-                self._end(repair, DONE, outcome.said, outcome, False)
+                self._end(repair, DONE, outcome.said, outcome.about or about)
             else:
                 LOG.info("not needed any more: %s: %s", repair.key, outcome.said)
         except (Conflict, LockLost, Interrupted) as error:  # it is not as it was when this was decided, or no longer ours to do
@@ -125,7 +125,7 @@ class Crew:
             rest = 0.5
         except MotorError as error:
             rest = REST_FAILED_SECONDS
-            self._end(repair, f"failed: {error}", str(error), None, True)
+            self._end(repair, f"failed: {error}", str(error), about)
         except Exception:
             rest = REST_FAILED_SECONDS
             LOG.exception("repair failed: %s", repair.key)
@@ -146,22 +146,16 @@ class Crew:
             text = tries.text(time.time())
         self._election.note(text)
 
-    def _end(self, repair: Repair, outcome: str, said: str, result: Outcome | None, warning: bool) -> None:
+    def _end(self, repair: Repair, outcome: str, said: str, about: Mapping[str, Any] | None) -> None:
+        """Count it, show it, log it, and tell it at the object that it is about."""
         entry = {key: getattr(repair, key) for key in ("act", "namespace", "kind", "name", "why")}
-        LOG.log(
-            logging.WARNING if warning else logging.INFO,
-            "repair %s: %s: %s",
-            outcome.split(":")[0],
-            repair.key,
-            said,
-            extra={"repair": entry},
-        )
+        level, word = (logging.INFO if outcome == DONE else logging.WARNING), outcome.partition(":")[0]
+        LOG.log(level, "repair %s: %s: %s", word, repair.key, said, extra={"repair": entry})
         self._counters.repair(repair.act, outcome)
         self._board.repaired({"at": rfc3339(time.time()), **entry, "outcome": outcome})
-        about = (result.about if result else None) or self._find(repair)
-        reason = _REASONS[repair.act] if outcome == DONE else "RepairGivenUp" if outcome == GIVEN_UP else "RepairFailed"
+        reason = {DONE: _REASONS[repair.act], GIVEN_UP: "RepairGivenUp"}.get(outcome, "RepairFailed")
         if about:
-            self._teller.tell(about, News(reason, f"{repair.act}: {said}: {repair.why}", warning))
+            self._teller.tell(about, News(reason, f"{repair.act}: {said}: {repair.why}", outcome != DONE))
 
 
 def _busy_key(repair: Repair) -> str:
