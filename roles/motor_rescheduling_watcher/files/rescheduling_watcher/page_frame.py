@@ -34,7 +34,7 @@ BODY = """<svg width="0" height="0" class="patterns" aria-hidden="true"><defs>
 <div id="service-list"></div><p class="dim" id="nothing" data-say="nothing_found" hidden></p>
 </section>
 <section id="servers" aria-labelledby="servers-title"><h2 id="servers-title" data-say="servers"></h2>
-<p class="dim" data-say="servers_hint"></p><ul id="legend"></ul><div id="server-list"></div></section>
+<p class="dim" data-say="servers_hint"></p><ul id="legend"></ul><div id="server-list"></div><p class="dim" id="no-servers" data-say="no_servers"></p></section>
 <section id="repairs" aria-labelledby="repairs-title"><h2 id="repairs-title" data-say="repairs"></h2><ol id="repair-list"></ol>
 <p class="dim" id="no-repairs"></p></section>
 <section id="watched" aria-labelledby="watches-title"><h2 id="watches-title" data-say="watches"></h2>

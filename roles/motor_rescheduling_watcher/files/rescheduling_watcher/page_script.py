@@ -34,7 +34,7 @@ function header(report, judged) {
   ];
   if (troubled.length > 3) lines.push({ level: "more", text: say("more", { n: troubled.length - 3 }) });
   sync(byId("troubles"), troubled.length || beside.length ? lines : [], (line) => line.text + line.service, troubleLine);
-  sync(byId("facts"), programFacts(program), (fact) => fact.name, (fact) => el("li", {}, el("b", {}, say(fact.name)), el("span", {}, fact.text)));
+  sync(byId("facts"), programFacts(program), (fact) => fact.name, (fact) => el("li", {}, el("b", {}, say(fact.name)), " ", el("span", {}, fact.text)));
   document.title = (troubled.length ? `(${troubled.length}) ` : "") + words.title;
 }
 

@@ -14,8 +14,7 @@ let open_server = null;
 function servers(report) {
   const all = report.servers, prefix = commonPrefix(all.map((server) => server.name));
   sync(byId("server-list"), racks(all), (rack) => rack.title, (rack, old) => rackNode(rack, old, prefix));
-  if (!all.length) byId("server-list").replaceChildren(el("p", { class: "dim" }, say("no_servers")));
-  if (!all.length) kept.delete(byId("server-list"));
+  byId("no-servers").hidden = all.length > 0;
   detail();
 }
 

@@ -112,7 +112,7 @@ summary::-webkit-details-marker { display: none; }
 summary .icon { color: var(--tone); align-self: center; }
 .count { color: var(--dim); } .wrong { flex: 1 1 20em; color: var(--tone); } .service[open] .wrong { display: none; }
 .badge { border: 1px solid var(--tone, var(--line)); color: var(--tone, var(--dim)); border-radius: 20px; padding: 0 9px;
-  font-size: .86em; white-space: nowrap; }
+  font-size: .86em; min-width: 0; }
 .body { padding: 2px 16px 16px; display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 18px 32px; }
 .body > div { display: grid; gap: 18px; align-content: start; min-width: 0; } .problems li { display: flex; gap: 8px; padding: 2px 0; }
 .problems .icon { color: var(--tone); margin-top: 3px; } .problems:empty { display: none; }
