@@ -48,7 +48,7 @@ def manifests() -> list[str]:
 
 
 def of_manifest(name: str) -> list[Right]:
-    """The rights that a manifest gives."""
+    """The rights that a manifest gives, each once."""
     found = []
     for document in yaml.safe_load_all((FOLDER / f"{name}.yaml").read_text()):
         for rule in document["rules"]:
@@ -56,7 +56,7 @@ def of_manifest(name: str) -> list[Right]:
             found += [
                 Right(verb, group, one, cluster) for group in rule["apiGroups"] for one in rule["resources"] for verb in rule["verbs"]
             ]
-    return found
+    return list(dict.fromkeys(found))
 
 
 def of_requests(requests: Iterable[Request]) -> set[Right]:

@@ -15,6 +15,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._cluster import diag
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import events
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import APPLIED_ANNOTATION
 from tests.cluster.kube_client import wait_for
+from tests.functional import watcher_rights
 from tests.functional.conftest import EXAMPLES, Driver
 from tests.functional.jobs import JOBS
 from tests.functional.jobs import templates as job_templates
@@ -390,6 +391,10 @@ SCENES = (
     Scene("scaling_rule", "another", "deployments", with_a_rule, apply_rule),
     Scene("scaling_rule", "new", "deployments", nothing, apply_rule),
     Scene("scaling_rule", "removed", "deployments", with_a_rule, remove_rule),
+    Scene("watcher", "new", "deployments", nothing, watcher_rights.install),
+    Scene("watcher", "changed", "deployments", watcher_rights.altered, watcher_rights.change),
+    Scene("watcher", "reduced", "deployments", watcher_rights.installed, watcher_rights.reduce),
+    Scene("watcher", "removed", "deployments", watcher_rights.installed, watcher_rights.remove),
     Scene("remove", "an autoscaler", "infer_service_set", with_a_scaling_policy, remove),
     Scene("remove", "all", "deployments", deployed_with_a_claim, remove),
     Scene("remove", "all", "infer_service_set", deployed, remove),

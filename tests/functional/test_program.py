@@ -100,6 +100,17 @@ def test_it_has_the_rights_that_it_was_given_and_no_others(programs: Programs) -
     assert not may("list", "pods", programs.namespace) and not may("list", "pods") and not may("delete", "pods", programs.watched[0])
 
 
+def test_who_may_escalate_and_bind_does_not_need_the_rights_that_he_gives(programs: Programs) -> None:
+    resources = ["configmaps", "serviceaccounts", "services", "deployments", "poddisruptionbudgets", "namespaces", "leases", "pods"]
+    verbs = ["get", "list", "create", "update"]
+    roles = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": [*verbs, "escalate", "bind"]}
+    held = [{"apiGroups": ["", "apps", "policy", "coordination.k8s.io"], "resources": resources, "verbs": verbs}, roles]
+    kubeconfig = programs.cluster.user_kubeconfig(f"installer-of-{programs.namespace}", held)
+    wait_for(lambda: not programs.install(kubeconfig=kubeconfig, check_mode=True).get("failed"), 10, "the rights")
+    asking_for_more = [{"rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]}]
+    succeeded(programs.install(kubeconfig=kubeconfig, rights=asking_for_more))
+
+
 def test_other_code_or_settings_replace_the_pods_and_nothing_else_does(programs: Programs, tmp_path: Path) -> None:
     succeeded(programs.install())
     before = programs.pods()

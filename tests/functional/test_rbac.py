@@ -25,7 +25,7 @@ from tests.functional.rights import CLUSTER_ROLE, ROLE, Right
 from tests.functional.scenes import RBAC, SCENES, Scene
 from tests.functional.test_modules import succeeded
 
-PLAYBOOKS = ("deploy", "scale", "update_config", "scaling_rule", "remove", "read")
+PLAYBOOKS = ("deploy", "scale", "update_config", "scaling_rule", "remove", "read", "watcher")
 # Without these a playbook does its work, and warns.
 OPTIONAL = {
     ("get", "", "nodes"),
@@ -60,8 +60,9 @@ SCALED_OBJECTS = {
 }
 
 # What is optional elsewhere and needed here: allow_restart has to know what runs, and the rights of the service's controller can only
-# be given on by somebody who has them.
+# be given on by somebody who has them, as can those of the watcher.
 NEEDED = {("read", "statefulsets"), ("deploy", "statefulsets"), ("deploy", "nodes")}
+NEEDED |= {("watcher", resource) for resource in ("nodes", "events", "leases", "controllerrevisions")}
 
 
 class Stage:
