@@ -82,6 +82,7 @@ class Cluster:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._token = secrets.token_hex(16)
         self._authority: certificates.Authority | None = None
+        self._etcd = ""
         self.url = ""
         self.ca_file = self.directory / "ca.crt"
         self.kubeconfig = str(self.directory / "kubeconfig")
@@ -161,6 +162,13 @@ class Cluster:
         process = self._processes.pop(name, None)
         if process:
             processes.stop(process)
+
+    def restart_api_server(self) -> None:
+        """The API server dies without a word, and another one comes up at its address."""
+        self._processes["kube-apiserver"].kill()
+        self._processes["kube-apiserver"].wait()
+        self._start_api_server()
+        self._wait("the API server", lambda: self._get_text("/readyz") == "ok", 60)
 
     def exit_status(self, name: str, seconds: float = 0.0) -> int | None:
         """How a program ended by itself, within so many seconds; None when it still runs."""
@@ -370,9 +378,13 @@ class Cluster:
         if self._egress:
             arguments = ["-m", "tests.cluster.egress", "--kubeconfig", self.kubeconfig, "--socket", str(self.directory / "egress.sock")]
             self._python("egress", [*arguments, "--port", "0", "--port-file", str(self.directory / "egress.port")])
-        etcd = f"http://127.0.0.1:{client}"
-        self._start("etcd", [str(programs / "etcd"), *flags.etcd(etcd, f"http://127.0.0.1:{peer}", self.directory)])
-        self._start("kube-apiserver", [str(programs / "kube-apiserver"), *flags.api_server(etcd, port, self._egress)])
+        self._etcd = f"http://127.0.0.1:{client}"
+        self._start("etcd", [str(programs / "etcd"), *flags.etcd(self._etcd, f"http://127.0.0.1:{peer}", self.directory)])
+        self._start_api_server()
+
+    def _start_api_server(self) -> None:
+        port = int(self.url.rpartition(":")[2])
+        self._start("kube-apiserver", [str(build.control_plane() / "kube-apiserver"), *flags.api_server(self._etcd, port, self._egress)])
 
     def _start_controllers(self, programs: Path) -> None:
         name = "kube-controller-manager"

@@ -43,7 +43,8 @@ class Fault:
     One of: `status` answers with that status in the server's place (`retry_after` in seconds; 1 for 429; a watch's 410 comes as an
     event, unless `plain`); `drop` closes the connection
     `before` the request is passed on, or `after` the server has done it; `delay` holds it back that many seconds; `cut` ends an answer
-    after that many bytes of its body; `silence` passes on that many bytes and then nothing more; `call` is called with the request
+    after that many bytes of its body; `silence` passes on that many bytes and then nothing more; `lose` keeps back the parts of a streamed
+    answer that contain this text, such as the events of a watch that say `"type":"DELETED"`; `call` is called with the request
     `before` it is passed on or (`when`) `after` the server has answered, and the client learns nothing until it returns.
     `call` goes with `drop`: to end a client at a request, kill it in the call and drop what it sent.
     """
@@ -62,6 +63,7 @@ class Fault:
     delay: float = 0.0
     cut: int | None = None
     silence: int | None = None
+    lose: str = ""
     call: Callable[[Request], None] | None = None
     when: str = BEFORE
     seen: int = 0
@@ -247,11 +249,14 @@ class FaultProxy:
         """Pass an answer on as it comes; False when it is not passed on whole."""
         limits = [limit for fault in faults for limit in (fault.cut, fault.silence) if limit is not None]
         left = min(limits, default=None)
+        lost = [fault.lose.encode() for fault in faults if fault.lose]
         request.mark()
         writer.write(head)
         await writer.drain()
         if left != 0:
             async for part in upstream.body(request, head):
+                if any(text in part for text in lost):
+                    continue
                 part = part[:left]
                 request.mark()
                 writer.write(part)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import secrets
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from .lock import RENEWALS_PER_DURATION, Contender, LockLost, Tenure
 ATTEMPTS_ANNOTATION = "ascend.mindie/attempts"
 # A leader stops to lead this part of the duration before others may begin.
 MARGIN = 0.2
+SOON = 0.05
 
 
 class Term(Tenure):
@@ -99,7 +101,13 @@ class Election:
             if term:
                 self._lead(term)
             else:
-                self._ending.wait(self._interval * random.uniform(0.8, 1.0))
+                self._ending.wait(self._pause())
+
+    def _pause(self) -> float:
+        """Until the next look: not all candidates at once, and as soon as a leader may be dead."""
+        left = self._contender.dead_at - time.monotonic()
+        pause = self._interval * random.uniform(0.8, 1.0)
+        return min(pause, left + SOON) if left > 0 else pause
 
     def _contend(self) -> Term | None:
         """Take the Lease where that may be. Trouble is told in `error`, and passes or not."""

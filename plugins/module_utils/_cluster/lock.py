@@ -212,7 +212,7 @@ class Lock(Tenure):
 
 
 class Contender:
-    """Waits for a lock that somebody else holds. Dead is what stays unchanged for its duration by our own clock."""
+    """Waits for a lock that somebody else holds. Dead is what stays unchanged for its duration by our own clock, that is at `dead_at`."""
 
     def __init__(self, timeout: float, holder: str) -> None:
         self._deadline = time.monotonic() + timeout
@@ -220,6 +220,7 @@ class Contender:
         self._timeout = timeout
         self._version = ""
         self._since = 0.0
+        self.dead_at = 0.0
 
     def free(self, lease: Mapping[str, Any] | None) -> bool:
         """True when the lock may be taken now; raises LockHeld after the timeout."""
@@ -229,8 +230,8 @@ class Contender:
         version, now = lease["metadata"]["resourceVersion"], time.monotonic()
         if version != self._version:
             self._version, self._since = version, now
-        duration = float(spec.get("leaseDurationSeconds") or 15)
-        if now - self._since > duration:
+        self.dead_at = self._since + float(spec.get("leaseDurationSeconds") or 15)
+        if now > self.dead_at:
             return True
         if now > self._deadline:
             raise LockHeld(_held(lease, self._timeout), reason="LockHeld", holder=spec["holderIdentity"])
