@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import time
@@ -18,7 +19,7 @@ from tests.cluster.kube_client import CONFIG_MAPS, wait_for
 from tests.functional.jobs import RULE, JobDriver
 from tests.support.watcher import NAME, Watcher, count
 
-NS = "chat"
+_NUMBERS = itertools.count(1)
 P0, P1, D0 = "mindie-server-p0", "mindie-server-p1", "mindie-server-d0"
 # What the tests have no minutes for.
 QUICK = {"stuck_after": 3, "missing_after": 2, "lease_duration": 3}
@@ -31,16 +32,24 @@ def faulty() -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def proxy(faulty: Cluster) -> Iterator[FaultProxy]:
     with FaultProxy(faulty) as running:
         yield running
 
 
+@pytest.fixture(scope="module")
+def installed(faulty: Cluster, proxy: FaultProxy) -> Iterator[Watcher]:
+    """For all namespaces, with all acts switched on. Its pods reach the API server through the proxy."""
+    with Watcher(faulty, "mindie-system", through=proxy.kubeconfig) as found:
+        found.install("*", **QUICK)
+        yield found
+
+
 @pytest.fixture
-def chat(faulty: Cluster, proxy: FaultProxy, request: pytest.FixtureRequest) -> Iterator[JobDriver]:
+def chat(faulty: Cluster, proxy: FaultProxy) -> Iterator[JobDriver]:
     """A service of two prefill instances and one decode instance that runs."""
-    namespace = faulty.create_namespace(f"{NS}-{abs(hash(request.node.name)) % 10**6}")
+    namespace = faulty.create_namespace(f"chat-{next(_NUMBERS)}")
     service = JobDriver(faulty, proxy, namespace)
     done = service.deploy()
     assert not done.get("failed"), done
@@ -50,13 +59,13 @@ def chat(faulty: Cluster, proxy: FaultProxy, request: pytest.FixtureRequest) -> 
 
 
 @pytest.fixture
-def watcher(faulty: Cluster, proxy: FaultProxy, chat: JobDriver) -> Iterator[Watcher]:
-    """Installed with all acts switched on. Its pods reach the API server through the proxy."""
-    with Watcher(faulty, f"watch-{chat.namespace}", through=proxy.kubeconfig) as found:
-        found.install(chat.namespace, **QUICK)
-        found.until_running(chat.namespace)
-        yield found
-        found.play(state="absent")
+def watcher(installed: Watcher, chat: JobDriver, proxy: FaultProxy) -> Iterator[Watcher]:
+    """As installed, with both replicas, knowing the service."""
+    installed.revive()
+    installed.until_running(chat.namespace)
+    proxy.clear()
+    yield installed
+    proxy.heal()
 
 
 def test_a_server_that_is_lost_and_comes_back(watcher: Watcher, chat: JobDriver, faulty: Cluster) -> None:
@@ -66,16 +75,16 @@ def test_a_server_that_is_lost_and_comes_back(watcher: Watcher, chat: JobDriver,
     faulty.down_node(node)
     try:
         watcher.until(chat.namespace, "the reason names the server", lambda seen: node in seen[name][1] and seen[name][0] != "running")
-        watcher.until(chat.namespace, "the pod is released", lambda dummy: count(watcher.repairs(), "release_stuck"))
+        watcher.until(chat.namespace, "the pod is released", lambda dummy: count(watcher.repairs(chat.namespace), "release_stuck"))
         watcher.until_running(chat.namespace, timeout=20)
         (server,) = [item for item in watcher.state()["servers"] if item["name"] == node]
         assert (server["ready"], server["healthy"], server["free"]) == (False, 0, 0)
-        assert count(watcher.repairs(), "release_stuck", f"{name}-master-0", "done") == 1
+        assert count(watcher.repairs(chat.namespace), "release_stuck", f"{name}-master-0", "done") == 1
         assert count(watcher.events(chat.namespace), name, "PodReleased") == 1
     finally:
         faulty.up_node(node)
     wait_for(lambda: all(item["ready"] for item in watcher.state()["servers"]), 20, "the server is back")
-    assert len(watcher.repairs()) == 1
+    assert len(watcher.repairs(chat.namespace)) == 1
 
 
 def test_a_job_that_has_failed_for_good_is_created_again(watcher: Watcher, chat: JobDriver, faulty: Cluster) -> None:
@@ -83,11 +92,13 @@ def test_a_job_that_has_failed_for_good_is_created_again(watcher: Watcher, chat:
     before = chat.jobs()[P1]
     faulty.annotate_pod(chat.namespace, f"{P1}-master-0", {"fake/fail": "1"})
     watcher.until(chat.namespace, "it is seen to have failed", lambda seen: seen[P1][0] in ("failed", "missing", "terminating"))
-    watcher.until(chat.namespace, "it is created again", lambda dummy: count(watcher.repairs(), "recreate_failed", P1, "done"))
+    watcher.until(
+        chat.namespace, "it is created again", lambda dummy: count(watcher.repairs(chat.namespace), "recreate_failed", P1, "done")
+    )
     watcher.until_running(chat.namespace)
     after = chat.jobs()[P1]
     assert after["metadata"]["uid"] != before["metadata"]["uid"] and after["spec"] == before["spec"]
-    assert count(watcher.repairs(), "recreate_failed") == 1 and count(watcher.events(chat.namespace), P1, "JobRecreated") == 1
+    assert count(watcher.repairs(chat.namespace), "recreate_failed") == 1 and count(watcher.events(chat.namespace), P1, "JobRecreated") == 1
     assert not [name for name in chat.get("configmaps", "v1") if name.startswith("ascend-mindie-recreate-")]
 
 
@@ -98,11 +109,11 @@ def test_an_instance_that_was_deleted_behind_our_back_is_restored(watcher: Watch
     chat.cluster.request("DELETE", f"/apis/mindxdl.gitee.com/v1/namespaces/{chat.namespace}/ascendjobs/{P0}")
     watcher.until(chat.namespace, "it is missing", lambda seen: seen[P0] == ("missing", "the baseline has 2 prefill instances"))
     time.sleep(QUICK["missing_after"] + 2)
-    assert not watcher.repairs() and watcher.service(chat.namespace)["hold"]
+    assert not watcher.repairs(chat.namespace) and watcher.service(chat.namespace)["hold"]
     held["metadata"]["annotations"]["ascend.mindie/hold"] = None
     watcher.client.patch(CONFIG_MAPS, chat.namespace, "motor-config", held)
     watcher.until_running(chat.namespace, P0, timeout=20)
-    assert [(act, outcome) for act, dummy, outcome in watcher.repairs()] == [("restore_missing", "done")]
+    assert [(act, outcome) for act, dummy, outcome in watcher.repairs(chat.namespace)] == [("restore_missing", "done")]
     assert chat.get("leases", "coordination.k8s.io/v1")["ascend-mindie"]["spec"]["holderIdentity"] == ""
 
 
@@ -117,10 +128,12 @@ def test_a_job_that_the_edited_rule_allows_is_nudged_once(watcher: Watcher, chat
     time.sleep(8)
     watcher.client.patch(CONFIG_MAPS, chat.namespace, RULE, {"data": rule})
     edited = time.monotonic()
-    wait_for(lambda: count(watcher.repairs(), "nudge", P1, "done"), 5, "the job is nudged")
+    wait_for(lambda: count(watcher.repairs(chat.namespace), "nudge", P1, "done"), 5, "the job is nudged")
     watcher.until_running(chat.namespace, P1, timeout=10)
     assert time.monotonic() - edited < 10
-    assert [repair[:2] for repair in watcher.repairs()] == [("nudge", P1)] and count(watcher.events(chat.namespace), P1, "Nudged") == 1
+    assert [repair[:2] for repair in watcher.repairs(chat.namespace)] == [("nudge", P1)] and count(
+        watcher.events(chat.namespace), P1, "Nudged"
+    ) == 1
 
 
 def test_a_broken_rule_is_told_from_one_that_holds_for_good_reason(watcher: Watcher, chat: JobDriver) -> None:
@@ -133,7 +146,7 @@ def test_a_broken_rule_is_told_from_one_that_holds_for_good_reason(watcher: Watc
     (finding,) = [item for item in task["findings"] if item["severity"] == "error"]
     assert not task["readable"] and finding["line"] and finding["remedy"]
     wait_for(lambda: count(watcher.events(chat.namespace), RULE, "RuleBroken"), 10, "an Event at the rule")
-    assert not watcher.repairs()
+    assert not watcher.repairs(chat.namespace)
     watcher.client.patch(CONFIG_MAPS, chat.namespace, RULE, {"data": rule})
     watcher.until_running(chat.namespace, P0)
     assert count(watcher.events(chat.namespace), RULE, "RuleBroken") == 1
@@ -156,7 +169,7 @@ def test_while_the_operator_is_down_states_stay_true(watcher: Watcher, chat: Job
         faulty.request("DELETE", f"/api/v1/namespaces/{chat.namespace}/pods/{P0}-master-0")
         watcher.until(chat.namespace, "it does not run", lambda seen: seen[P0][0] in ("starting", "held", "pending") and seen[P0][1])
         time.sleep(3)
-        assert not [repair for repair in watcher.repairs() if repair[0] != "nudge"]
+        assert not [repair for repair in watcher.repairs(chat.namespace) if repair[0] != "nudge"]
     finally:
         faulty.restart_ascend_operator(restart_after=1)
     watcher.until_running(chat.namespace)
@@ -192,7 +205,7 @@ def test_a_leader_that_was_frozen_beyond_its_lease_writes_nothing_when_it_thaws(
     chat.cluster.annotate_pod(chat.namespace, f"{P1}-master-0", {"fake/fail": "1"})
     (other,) = [pod for pod in watcher.pods() if pod is not frozen]
     wait_for(lambda: watcher.asked(other, "/state.json")["program"]["leading"], 20, "the other one leads")
-    wait_for(lambda: any(item["outcome"] == "done" for item in watcher.asked(other, "/state.json")["repairs"]), 40, "it has repaired")
+    wait_for(lambda: count(watcher.repairs(chat.namespace, other), "recreate_failed", P1, "done"), 40, "it has repaired")
     proxy.clear()
     watcher.signal(frozen, signal.SIGCONT)
     wait_for(lambda: watcher.asked(frozen, "/state.json")["program"]["leader"] == other.name, 20, "it knows who leads")

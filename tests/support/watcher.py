@@ -51,12 +51,22 @@ class Watcher:
         """Install it for these namespaces, with these acts, and start its pods."""
         done = self.play(namespaces=list(namespaces), **{act: act in acts for act in ACTS}, **variables)
         self.runner.follow(self.namespace, f"app.kubernetes.io/component={NAME}")
-        wait_for(lambda: len(self.pods()) == variables.get("replicas", 2), PATIENCE, "the pods of the watcher run")
+        self._settle(variables.get("replicas", 2))
+        return done
+
+    def revive(self) -> None:
+        """Replace the pods whose program has ended, as a kubelet starts containers again, and wait until as many run as are wanted."""
+        for (namespace, name), pod in list(self.runner.pods.items()):
+            if namespace == self.namespace and not pod.alive():
+                self.cluster.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}")
+        self._settle(2)
+
+    def _settle(self, wanted: int) -> None:
+        wait_for(lambda: len(self.pods()) == wanted, PATIENCE, "the pods of the watcher run")
         for pod in self.pods():
             pod.wait_port(PORT)
         wait_for(self.leader, PATIENCE, "one of them leads")
         wait_for(lambda: self.state()["program"]["synced"], PATIENCE, "the leader has listed everything")
-        return done
 
     def pods(self) -> list[RunningPod]:
         """The pods that run."""
@@ -99,7 +109,7 @@ class Watcher:
         try:
             return wait_for(check, timeout, what)
         except TimeoutError as error:
-            raise AssertionError(f"{error}; seen last: {json.dumps(last, indent=1)}; repairs: {self.repairs()}") from error
+            raise AssertionError(f"{error}; seen last: {json.dumps(last, indent=1)}; repairs: {self.repairs(namespace)}") from error
 
     def until_running(self, namespace: str, *names: str, timeout: float = PATIENCE) -> None:
         """Wait until these instances run (all of them, when none is named)."""
@@ -110,9 +120,10 @@ class Watcher:
             timeout,
         )
 
-    def repairs(self) -> list[tuple[str, str, str]]:
-        """Act, name and outcome of the last repairs, the first one first."""
-        return [(item["act"], item["name"], item["outcome"]) for item in reversed(self.state()["repairs"])]
+    def repairs(self, namespace: str, pod: RunningPod | None = None) -> list[tuple[str, str, str]]:
+        """Act, name and outcome of the last repairs of a service that the leader (or another pod) has made, the first one first."""
+        found = self.asked(pod, "/state.json") if pod else self.state()
+        return [(item["act"], item["name"], item["outcome"]) for item in reversed(found["repairs"]) if item["namespace"] == namespace]
 
     def events(self, namespace: str) -> list[tuple[str, str, str]]:
         """Events of the watcher: the object, the reason and the message, oldest first."""
