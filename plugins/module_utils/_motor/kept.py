@@ -52,18 +52,14 @@ _OWNER: Tree = dict.fromkeys(("kind", "name", "uid", "controller"))
 
 _NPUS: Tree = dict.fromkeys(NPU_RESOURCES)
 _CONDITION: Tree = dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"))
-_CONTAINER: Tree = {"name": ALL, "image": ALL, "resources": {"requests": _NPUS}}
-_TEMPLATE: Tree = {"metadata": {"labels": ALL}, "spec": {"containers": [_CONTAINER]}}
-_ENDED: Tree = {"reason": ALL, "exitCode": ALL}
+_ASKING: Tree = {"resources": {"requests": _NPUS}}
+_CONTAINER: Tree = {"name": ALL, "image": ALL, **_ASKING}
+_TEMPLATE: Tree = {"spec": {"containers": [_ASKING]}}
 _CONTAINER_STATUS: Tree = {
-    "name": ALL,
     "restartCount": ALL,
-    "started": ALL,
-    "state": {"waiting": {"reason": ALL, "message": ALL}, "running": {}, "terminated": _ENDED},
-    "lastState": {"terminated": _ENDED},
+    "state": {"waiting": {"reason": ALL, "message": ALL}, "terminated": {"reason": ALL, "exitCode": ALL}},
+    "lastState": {"terminated": {"exitCode": ALL}},
 }
-_TARGET: Tree = {"scaleTargetRef": dict.fromkeys(("apiVersion", "kind", "name"))}
-_COUNTS: Tree = dict.fromkeys(("replicas", "readyReplicas", "observedGeneration"))
 
 _POD: Tree = {
     "spec": {"nodeName": ALL, "containers": [_CONTAINER]},
@@ -78,15 +74,14 @@ _POD: Tree = {
 }
 # Of Motor's controller it matters whether it mounts a single file of the rule.
 _MOUNTS: Tree = {"spec": {"volumes": [{"name": ALL, "configMap": {"name": ALL}}]}}
-_MOUNTS["spec"]["containers"] = [{**_CONTAINER, "volumeMounts": [dict.fromkeys(("name", "subPath", "subPathExpr"))]}]
+_MOUNTS["spec"]["containers"] = [{**_ASKING, "volumeMounts": [dict.fromkeys(("name", "subPath", "subPathExpr"))]}]
 _CONTROLLER: Tree = {**_POD, "spec": {**_POD["spec"], **_MOUNTS["spec"]}}
 
 _ROLE: Tree = {
     "name": ALL,
     "replicas": ALL,
     "scalingPolicy": {"type": ALL},
-    "metadata": {"labels": ALL},
-    "spec": {"replicas": ALL, "template": _TEMPLATE},
+    "spec": {"replicas": ALL, "template": {"spec": {"containers": [_CONTAINER]}}},
 }
 
 _JOB: Tree = {
@@ -95,17 +90,17 @@ _JOB: Tree = {
 }
 _DEPLOYMENT: Tree = {
     "spec": {"replicas": ALL, "selector": {"matchLabels": ALL}, "template": _TEMPLATE},
-    "status": {**_COUNTS, "conditions": [_CONDITION]},
+    "status": {"conditions": [_CONDITION]},
 }
 _NODE: Tree = {
     "spec": {"unschedulable": ALL},
     "status": {"capacity": _NPUS, "allocatable": _NPUS, "conditions": [_CONDITION]},
 }
-_POD_GROUP: Tree = {"spec": {"minMember": ALL, "minResources": _NPUS, "queue": ALL}, "status": {"phase": ALL}}
+_POD_GROUP: Tree = {"spec": {"minResources": _NPUS}, "status": {"phase": ALL}}
 _LEASE: Tree = {"spec": ALL}
 _INFER_SERVICE_SET: Tree = {"spec": {"template": {"roles": [_ROLE]}}}
-_INSTANCE_SET: Tree = {"spec": {"replicas": ALL}, "status": _COUNTS}
-_AUTOSCALER: Tree = {"spec": {**_TARGET, **dict.fromkeys(("minReplicas", "maxReplicas", "minReplicaCount", "maxReplicaCount"))}}
+_INSTANCE_SET: Tree = {"spec": {"replicas": ALL}}
+_AUTOSCALER: Tree = {"spec": {"scaleTargetRef": dict.fromkeys(("apiVersion", "kind", "name"))}}
 
 
 def _pod(obj: Object) -> Object:

@@ -28,7 +28,7 @@ from .shortage import Room
 from .state import ANY_BACKEND, Instance, Object, Snapshot, instance_of
 from .stored import baseline_counts
 
-PENDING = "pending"
+PENDING, STARTING = "pending", "starting"
 _DEPLOYMENTS, _INFER_SERVICE_SET = "deployments", "infer_service_set"
 
 
@@ -39,7 +39,8 @@ def service_view(snapshot: Snapshot, *, servers: Sequence[Server] | None = None)
     """
     snapshot = settled_backend(snapshot)
     state, found = drift.assess(snapshot)
-    instances = _with_amounts(snapshot, state.instances, servers) if servers is not None else state.instances
+    instances = _explained(snapshot, state.instances)
+    instances = _with_amounts(snapshot, instances, servers) if servers is not None else instances
     groups = {job["metadata"]["name"]: _labels(job).get(GROUP_LABEL, "") for job in snapshot.jobs}
     return {
         **replace(state, instances=tuple(instances)).to_dict(),
@@ -73,6 +74,31 @@ def _lock(snapshot: Snapshot) -> dict[str, str] | None:
     return {"holder": str(spec["holderIdentity"]), "verb": str(verb), "since": str(spec.get("acquireTime") or "")}
 
 
+def _explained(snapshot: Snapshot, instances: Sequence[Instance]) -> tuple[Instance, ...]:
+    """The instances, with what is behind it when one has been starting for long: crashes, or pods that the server refuses."""
+    if not any(item.state == STARTING for item in instances):
+        return tuple(instances)
+    notes: dict[str, str] = {}
+    for deployment in snapshot.deployments:
+        refused = _refused(deployment)
+        if refused:
+            notes[deployment["metadata"]["name"]] = f"its Deployment cannot make pods: {refused}"
+    ill = ((pod, pod_facts.crashes(pod)) for pod in sorted(snapshot.pods, key=_name) if not pod_facts.is_leaving(pod))
+    crashing = {instance_of(snapshot, pod): why for pod, why in ill if why}
+    return tuple(
+        replace(item, reason=f"{item.reason}; {note}")
+        if item.state == STARTING and (note := crashing.get((item.engine_role, item.index)) or notes.get(item.name))
+        else item
+        for item in instances
+    )
+
+
+def _refused(deployment: Object) -> str:
+    conditions = (deployment.get("status") or {}).get("conditions") or ()
+    found = next((row for row in conditions if row.get("type") == "ReplicaFailure" and row.get("status") == "True"), {})
+    return str(found.get("message") or "")
+
+
 def _with_amounts(snapshot: Snapshot, instances: Sequence[Instance], servers: Sequence[Server]) -> tuple[Instance, ...]:
     """The instances, with how much is missing in the reason of those that wait."""
     if not any(item.state == PENDING for item in instances):
@@ -99,6 +125,10 @@ def _reason(item: Instance, room: Room, shape: Shape) -> str:
         return f"{item.reason}; it {lacking}" if lacking else item.reason
     why = f"it {lacking}" if lacking else room.reserved(shape, item.name)
     return f"its PodGroup is Pending: {why or 'there is room for it, so its queue may not be open, or Volcano has not looked yet'}"
+
+
+def _name(obj: Object) -> str:
+    return str(obj["metadata"]["name"])
 
 
 def _annotations(obj: Object | None) -> Mapping[str, str]:

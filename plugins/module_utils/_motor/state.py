@@ -324,6 +324,7 @@ def _instance(
     leaving: bool,
     verdict: tuple[str, str] | None = None,
 ) -> Instance:
+    pods = sorted(pods, key=_name)  # whatever the order they are heard of in
     staying = [pod for pod in pods if not pod_facts.is_leaving(pod)]
     shown = pods if leaving else staying
     ready = sum(pod_facts.is_ready(pod) for pod in staying)
@@ -379,7 +380,7 @@ def control_apps(snapshot: Snapshot) -> Mapping[str, str]:
 
 
 def _control(snapshot: Snapshot, role: str, app: str) -> ControlRole:
-    pods = [pod for pod in snapshot.pods if _labels(pod).get("app") == app and not pod_facts.is_leaving(pod)]
+    pods = sorted((pod for pod in snapshot.pods if _labels(pod).get("app") == app and not pod_facts.is_leaving(pod)), key=_name)
     ready = [pod for pod in pods if pod_facts.is_ready(pod)]
     troubles = [trouble.reason for trouble in map(pod_facts.trouble, pods) if trouble]
     reason = "" if ready else next(iter(troubles), "no pod yet" if not pods else "its pods are not ready")
@@ -428,6 +429,10 @@ def deleted_workloads(snapshot: Snapshot) -> tuple[Object, ...]:
 def is_deleted(obj: Object) -> bool:
     """True for an object that was deleted and is there only until what it owns is gone."""
     return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def _name(obj: Object) -> str:
+    return str(obj["metadata"]["name"])
 
 
 def _labels(obj: Object) -> Mapping[str, str]:
