@@ -71,15 +71,16 @@ def test_the_order_of_objects_means_nothing(backend: str) -> None:
     def holds(case: Case, script: list[tuple[str, int]], seed: int) -> None:
         shuffle = random.Random(seed)
         for snapshot in moments(case, script, seed):
-            mixed = {name: tuple(shuffle.sample(found, len(found))) for name, found in _lists(snapshot).items()}
-            other = replace(snapshot, **mixed, others=dict(shuffle.sample(list(snapshot.others.items()), len(snapshot.others))))
+            other = _mixed(snapshot, shuffle)
             assert _sorted(view(other)) == _sorted(view(snapshot))
 
     holds()
 
 
-def _lists(snapshot: Snapshot) -> dict[str, list[Any]]:
-    return {name: list(value) for name, value in vars(snapshot).items() if isinstance(value, tuple)}
+def _mixed(snapshot: Snapshot, shuffle: random.Random) -> Snapshot:
+    lists: dict[str, Any] = {name: shuffle.sample(found, len(found)) for name, found in vars(snapshot).items() if isinstance(found, tuple)}
+    others = shuffle.sample(list(snapshot.others.items()), len(snapshot.others))
+    return replace(snapshot, **{name: tuple(found) for name, found in lists.items()}, others=dict(others))
 
 
 def _sorted(found: dict[str, Any]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def _explained(snapshot: Snapshot, instances: Sequence[Instance]) -> tuple[Insta
 
 def _refused(deployment: Object) -> str:
     conditions = (deployment.get("status") or {}).get("conditions") or ()
-    found = next((row for row in conditions if row.get("type") == "ReplicaFailure" and row.get("status") == "True"), {})
+    found: Object = next((row for row in conditions if row.get("type") == "ReplicaFailure" and row.get("status") == "True"), {})
     return str(found.get("message") or "")
 
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from . import rule_jobs
 from .capacity import impossible_tiers
-from .capacity_model import Shape
+from .capacity_model import Server, Shape
 from .errors import InputError
 from .findings import NOTE, WARNING, Finding, by_severity
 from .job_facts import GROUP_LABEL, RULE_LABEL, TASK_LABEL, Census
@@ -94,9 +93,9 @@ def _room(reading: Reading, live: LiveTask, counting: Sequence[int]) -> Iterator
     """Tiers that do not fit even when all servers are well and empty."""
     if not live.servers:
         return
+    npus, no_room = [server.npus for server in live.servers], _no_room(reading.tiers, counting, live)
     for index in reversed(counting):
-        tier = reading.tiers[index]
-        wrong = _too_large(tier, live.shapes, [server.npus for server in live.servers]) or _no_room(tier, live)
+        wrong = _too_large(reading.tiers[index], live.shapes, npus) or no_room.get(index, "")
         if wrong:
             code = "R623" if index == counting[-1] else "R622"
             yield finding(code, f"tier {index}: {wrong}", tier=index, name=live.called())
@@ -121,16 +120,15 @@ def _too_large(tier: Sizes, shapes: Mapping[str, Shape], servers: Sequence[int])
     return ""
 
 
-def _no_room(tier: Sizes, live: LiveTask) -> str:
-    """The same by laying out all instances, which knows of super pods; for as many groups as a service has."""
-    if len(tier) > _MOST_GROUPS:
-        return ""
-    whole = [replace(server, usable=True, used=0) for server in live.servers]
+def _no_room(tiers: Sequence[Sizes], counting: Sequence[int], live: LiveTask) -> dict[int, str]:
+    """The same by laying out all instances, which knows of super pods, by tier; for as many groups as a service has."""
+    judged = [index for index in counting if len(tiers[index]) <= _MOST_GROUPS]
+    whole = [Server(server.name, server.npus, server.super_pod) for server in live.servers]
     try:
-        found = impossible_tiers(whole, list(live.shapes.values()), [tier])
+        found = impossible_tiers(whole, list(live.shapes.values()), [tiers[index] for index in judged])
     except InputError:
-        return ""
-    return "its instances find no room beside each other" if found else ""
+        return {}
+    return {judged[place]: "its instances find no room beside each other" for place in found}
 
 
 def _order(reading: Reading, live: LiveTask) -> Iterator[Finding]:
