@@ -192,7 +192,7 @@ def test_observations_of_many_threads_are_all_counted() -> None:
 
 
 def test_label_values_are_escaped() -> None:
-    evil = 'a"b\\c\nd{}=,'
+    evil = 'a"b\\nc\nd{}=,\\'
     report = reports.report([reports.service(evil, [reports.instance("prefill", 0)], [reports.task(reports.TIERS, 0, 0, {}, rule=evil)])])
     assert value(report, "motor_watcher_instances", namespace=evil, engine_role="prefill", state="running") == 1
     assert value(report, "motor_watcher_tier", namespace=evil, rule=evil, task="chat") == 0

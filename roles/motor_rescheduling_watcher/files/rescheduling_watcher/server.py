@@ -269,8 +269,8 @@ def _told(status: int, said: Mapping[str, Any]) -> _Answer:
     return _Answer(status, (json.dumps(said, ensure_ascii=False) + "\n").encode(), JSON)
 
 
-def _packed(body: bytes) -> bytes | None:
-    return gzip.compress(body, 5, mtime=0) if len(body) >= LARGE else None
+def _packed(body: bytes) -> bytes:
+    return gzip.compress(body, 5, mtime=0)
 
 
 def _takes_gzip(accepted: str) -> bool:
