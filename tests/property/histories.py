@@ -83,9 +83,10 @@ LOOKS: Mapping[str, tuple[tuple[str, ...], Look]] = {
     "Node": (NODES, _node),
 }
 KINDS = tuple(LOOKS)
-# In both services one prefill instance is held. A decode instance of one is leaving, the other one lacks a prefill instance. One server is
-# not Ready.
+# In both services one prefill instance is held. The decode instance of one is leaving, that of the other has failed for good, and that one
+# lacks a prefill instance, too. One server is not Ready.
 _FIRST = {
+    (ASCEND_JOB, "talk", "mindie-server-d0"): 2,
     ("Pod", "chat", "mindie-server-d0-master-0"): 1,
     ("PodGroup", "chat", "mindie-server-p1"): 1,
     ("PodGroup", "talk", "mindie-server-p1"): 1,

@@ -171,7 +171,8 @@ def _acts(decisions: Decisions) -> Any:
 
 
 def check(holds: Callable[..., None], **more: Any) -> None:
-    examples = settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck), **more)
+    chosen = {"max_examples": EXAMPLES, "deadline": None, "database": None, "suppress_health_check": list(HealthCheck), **more}
+    examples = settings(**chosen)
     examples(given(_OPS, _SEED, _WIDE)(holds))()
 
 
@@ -242,4 +243,4 @@ def test_a_planted_bug_is_found(plant: Callable[[pytest.MonkeyPatch], None], hol
         holds(ops, seed, wide)
 
     with pytest.raises(AssertionError):
-        check(plain, derandomize=True, phases=[Phase.generate], report_multiple_bugs=False)
+        check(plain, max_examples=1500, derandomize=True, phases=[Phase.generate], report_multiple_bugs=False)
