@@ -71,7 +71,7 @@ def _lease(server: MemoryServer, namespace: str, name: str, pick: int) -> Obj:
 
 
 def _node(server: MemoryServer, namespace: str, name: str, pick: int) -> Obj:
-    return made.node(name, ready=("True", "False", "True", "Unknown")[pick % 4], npus=(8, 16)[pick % 2])
+    return made.node(name, ready=("True", "False", "True", "Unknown")[pick % 4], npus=(64, 8)[pick % 2])
 
 
 LOOKS: Mapping[str, tuple[tuple[str, ...], Look]] = {
