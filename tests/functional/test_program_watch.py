@@ -306,6 +306,12 @@ def test_a_kind_that_comes_later_is_found_and_one_that_goes_has_no_objects(
         body = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "one"}}
         until(lambda: cluster.request("POST", f"/apis/keda.sh/v1alpha1/namespaces/{namespace}/scaledobjects", body)[0] == 201)
         until(lambda: len(watch.objects()) == 1)
+        proxy.fault(path="/scaledobjects$", status=404)
+        proxy.cut_watches()
+        until(lambda: watch.health.unknown)
+        assert watch.objects() == () and listener.known == {}
+        proxy.heal()
+        until(lambda: len(watch.objects()) == len(listener.known) == 1)
     finally:
         cluster.request("DELETE", f"{definitions}/scaledobjects.keda.sh")
     until(lambda: watch.health.unknown)
