@@ -17,11 +17,11 @@ BODY = """<svg width="0" height="0" class="patterns" aria-hidden="true"><defs>
 <pattern id="cross" width="6" height="6" patternUnits="userSpaceOnUse"><path d="M1 1l4 4M5 1l-4 4"/></pattern>
 </defs></svg>
 <a class="skip" href="#services" data-say="skip"></a>
+<p id="stale" role="alert" hidden></p>
 <header id="top">
 <div class="name"><h1 data-say="title"></h1><p id="program"></p><a id="language" data-say="other_language"></a></div>
 <div id="verdict" role="status"><span class="sign"></span><p></p></div>
 <ul id="troubles"></ul>
-<p id="stale" role="alert" hidden></p>
 <ul id="facts"></ul>
 <nav data-label="parts"><a href="#services" data-say="services"></a><a href="#servers" data-say="servers"></a><a href="#repairs" data-say="repairs"></a>
 <a href="#watched" data-say="watches"></a></nav>

@@ -30,7 +30,7 @@ _BASE = f"""
 [hidden] {{ display: none !important; }}
 body {{ margin: 0; background: var(--back); color: var(--text);
   font: 15px/1.45 system-ui, -apple-system, "Segoe UI", "Noto Sans CJK SC", "WenQuanYi Micro Hei", sans-serif; }}
-header, main, footer {{ max-width: 1240px; margin: 0 auto; padding: 0 20px; overflow-wrap: anywhere; }}
+header, main, footer {{ max-width: 1440px; margin: 0 auto; padding: 0 20px; overflow-wrap: anywhere; }}
 h1, h2, h3, h4, p, ul, ol, dl {{ margin: 0; padding: 0; }} ul, ol {{ list-style: none; }}
 h2 {{ font-size: 1.15rem; }} h3 {{ font-size: .95rem; }} h4 {{ font-size: .95rem; margin-bottom: 6px; }}
 .dim {{ color: var(--dim); font-weight: 400; }} a {{ color: var(--link); }}
@@ -64,9 +64,10 @@ header { padding-top: 18px; }
 #troubles li.more { color: var(--dim); padding-left: 28px; }
 #troubles button { background: none; border: 0; padding: 0; text-align: left; cursor: pointer; overflow-wrap: anywhere; }
 #troubles button:hover { text-decoration: underline; }
-#stale { margin: 10px 0; padding: 10px 16px; border-radius: 8px; background: var(--bad); color: var(--card); font-weight: 600;
+#stale { max-width: 1400px; margin: 8px auto; padding: 10px 16px; border-radius: 8px; background: var(--bad); color: var(--card);
+  font-weight: 600;
   position: sticky; top: 6px; z-index: 2; }
-.is-stale main { opacity: .6; filter: grayscale(.7); }
+.is-stale main, .is-stale header { filter: grayscale(.85); }
 #facts { display: flex; flex-wrap: wrap; gap: 4px 26px; margin: 10px 0 0; padding: 10px 4px 0; border-top: 1px solid var(--line); }
 #facts b { color: var(--dim); font-weight: 400; margin-right: 8px; }
 nav { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 10px 4px 0; }
@@ -187,7 +188,8 @@ th, td { padding: 5px 8px; border-bottom: 1px solid var(--line); vertical-align:
 """
 _SIZES = """
 @media (max-width: 640px) {
-  header, main, footer { padding-left: 12px; padding-right: 12px; } #verdict { font-size: 1.12rem; padding: 12px; }
+  header, main, footer { padding-left: 12px; padding-right: 12px; } #stale { margin: 8px 12px; } .name h1 { flex: 1; }
+  .name p { order: 3; flex-basis: 100%; } #verdict { font-size: 1.12rem; padding: 12px; }
   .body { padding: 2px 12px 14px; } #search, #filters { width: 100%; } #filters button { flex: 1; padding: 6px 4px; }
   .bar h2 { flex-basis: 100%; }
   #facts { flex-direction: column; } thead { display: none; }
@@ -195,7 +197,7 @@ _SIZES = """
   td::before { content: attr(data-label); color: var(--dim); min-width: 8em; }
 }
 @media print { body { font-size: 10pt; } #filters, #search, #language, nav, #detail, #close, .skip { display: none;
-  } .rack-group { content-visibility: visible; } .tile, .rack-group, .findings li { break-inside: avoid; } .is-stale main { opacity: 1; } }
+  } .rack-group { content-visibility: visible; } .tile, .rack-group, .findings li { break-inside: avoid; }  }
 @media (prefers-reduced-motion: no-preference) { .tile, .server svg:not(.icon) { animation: seen .8s ease-out;
   } @keyframes seen { from { box-shadow: 0 0 0 3px var(--focus); } } }
 """
