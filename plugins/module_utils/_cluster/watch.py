@@ -25,6 +25,8 @@ SILENT_SECONDS = 30.0
 BOOKMARK_SECONDS = 75.0
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 15.0
+# A server that is away is asked more often: that costs it nothing, and it should not be back for long before that is noticed.
+AWAY_PAUSE = 5.0
 # Answers that will not change by asking again soon: no right to ask, or no such kind.
 LASTING = frozenset({401, 403, 404})
 LASTING_PAUSE = 60.0
@@ -166,7 +168,7 @@ class Watch:
         unknown = isinstance(error, KindMissing)
         self._note(error.message, lists=error.status not in _BUSY, broke=not unknown)
         if error.status not in LASTING:
-            return min(error.retry_after or 0.0, LONGEST_RETRY_AFTER), LONGEST_PAUSE
+            return min(error.retry_after or 0.0, LONGEST_RETRY_AFTER), LONGEST_PAUSE if error.status else AWAY_PAUSE
         if error.status in self._lasting:
             self.failed = error
             self._changed.set()
