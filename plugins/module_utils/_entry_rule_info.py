@@ -18,6 +18,7 @@ from ._motor.errors import InputError
 from ._motor.findings import by_severity
 from ._motor.plan_rule import RuleRefused
 from ._motor.rule_live import LiveTask, lint_live
+from ._motor.rule_reader import Reading
 from ._motor.rule_report import Picture
 
 WAYS = _entry_rule.WAYS
@@ -91,7 +92,13 @@ def offline(params: Mapping[str, Any], checked: Checked) -> Picture:
         return picture
     shapes = {shape.group: shape for shape in all_shapes(picture, params["shapes"] or ())}
     live = LiveTask(namespace="", rule_name=params["name"], jobs=(), pod_groups=(), servers=servers, shapes=shapes)
-    return replace(picture, shapes=shapes, findings=by_severity((*checked.findings, *lint_live(checked.reading, live))))
+    findings = by_severity((*checked.findings, *lint_live(checked.reading, live)))
+    return replace(picture, shapes=shapes, findings=findings, possible={"": _possible(checked.reading, servers, tuple(shapes.values()))})
+
+
+def _possible(reading: Reading, servers: Sequence[Server], shapes: Sequence[Shape]) -> int | None:
+    """The tier that the servers have room for, None without shapes or tiers."""
+    return capacity.reachable(servers, shapes, reading.tiers) if shapes and reading.tiers else None
 
 
 def given_servers(inventory: Mapping[str, Any] | None) -> tuple[Server, ...] | None:
@@ -123,7 +130,7 @@ def _result(params: Mapping[str, Any], picture: Picture) -> dict[str, Any]:
         "changed": False,
         "rule": dict(picture.facts),
         "findings": [finding.to_dict() for finding in picture.findings],
-        "tasks": rule_report.tasks(picture.reading, picture.running),
+        "tasks": rule_report.tasks(picture),
         "jobs": [dict(job) for job in picture.jobs],
         "requests": picture.requests,
     }

@@ -20,6 +20,7 @@ from ._entry_module import who
 from ._entry_rule import Checked
 from ._motor import plan_rule, rule_cluster, rule_report
 from ._motor.findings import Finding, by_severity
+from ._motor.overview_details import tier_possible
 from ._motor.plan import Plan
 from ._motor.plan_rule import WantedRule
 from ._motor.rule_given import GivenRule
@@ -68,7 +69,7 @@ class Rules:
             present = live is not None
         else:
             present = True
-        counts = rule_report.running(snapshot, self.name)
+        counts, servers = rule_report.running(snapshot, self.name), rule_cluster.all_servers(snapshot)
         return Picture(
             source=checked.source,
             facts=rule_report.rule_facts(self.namespace, self.name, checked.reading, present=present),
@@ -80,6 +81,7 @@ class Rules:
             shapes=rule_cluster.shapes(snapshot, self.name),
             instances=rule_cluster.instances(snapshot, self.name),
             requests=self.api.requests,
+            possible={task: tier_possible(snapshot, self.name, task, checked.reading, servers) for task in counts},
         )
 
     def _live_findings(self, snapshot: Snapshot, reading: Reading | None) -> tuple[Finding, ...]:

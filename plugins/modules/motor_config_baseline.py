@@ -118,7 +118,8 @@ actions:
 service:
   description:
     - The service as seen after the work; in check mode as it is now.
-    - The keys are those of RV(ascend.mindie.motor_service_info#module:service).
+    - C(namespace), C(backend), C(standing), C(counts), C(owners), C(instances) and C(control)
+      are as in RV(ascend.mindie.motor_service_info#module:service), which has more.
   returned: success
   type: dict
 

@@ -230,6 +230,16 @@ tasks:
       description: Index of the tier that counts now, V(-1) when every tier is satisfied, none when the operator refuses the rule.
       type: int
       sample: 0
+    tier_now:
+      description: Index of the largest tier all of whose instances run, none when not even those of the smallest one do.
+      type: int
+      sample: 1
+    tier_possible:
+      description:
+        - Index of the largest tier that the healthy servers have room for, what the task has of them included and left where it is.
+        - None when they have room for none, or when servers or the size of instances are not known.
+      type: int
+      sample: 0
 jobs:
   description: Whether each AscendJob that names the rule may create pods now. Without a cluster, whether one more job of each group might.
   returned: success

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
 
@@ -163,10 +163,13 @@ def reachable(
 ) -> int | None:
     """The largest tier that is reached when everything is started that the rule allows and the servers have room for.
 
-    What runs stays where it is. None: not even the smallest tier. It is what `simulate` finds without any failure.
+    What runs stays where it is. None: not even the smallest tier. Instances of every group are there as the largest tier asks for, whatever
+    the `count` of shapes; for these counts it is what `simulate` finds without any failure. Groups that the rule does not have are left out.
     """
-    placed = Counter(instance.group for instance in place(servers, shapes, tiers, running).instances)
-    return reached(tiers, placed)
+    asked = {shape.group: max(0, tiers[0][shape.group].number) for shape in shapes if shape.group in tiers[0]}
+    wanted = [replace(shape, count=asked[shape.group]) for shape in shapes if shape.group in asked]
+    placed = place(servers, wanted, tiers, [instance for instance in running if instance.group in asked])
+    return reached(tiers, Counter(instance.group for instance in placed.instances))
 
 
 def more(servers: Sequence[Server], shape: Shape, running: Iterable[Instance] = ()) -> int:

@@ -28,7 +28,11 @@ Key = tuple[str, str]
 
 def service_report(snapshot: Snapshot, *, servers: Sequence[Server] | None = None) -> dict[str, Any]:
     """`overview.service_view`, each task with its details."""
-    view = service_view(snapshot, servers=servers)
+    return detailed(service_view(snapshot, servers=servers), snapshot, servers)
+
+
+def detailed(view: dict[str, Any], snapshot: Snapshot, servers: Sequence[Server] | None) -> dict[str, Any]:
+    """A view of a snapshot, each task with its details."""
     details = task_details(snapshot, view["tasks"], servers=servers)
     tasks = [{**task, **details[task["rule"], task["task"]]} for task in view["tasks"]]
     return {**view, "tasks": tasks}
@@ -44,7 +48,7 @@ def task_details(snapshot: Snapshot, tasks: Sequence[Any], *, servers: Sequence[
     findings = {rule: _findings(snapshot, rule, found, servers or ()) for rule, found in linted.items()}
     return {
         (task["rule"], task["task"]): {
-            "tier_possible": _possible(snapshot, task["rule"], task["task"], linted[task["rule"]].reading, servers or ()),
+            "tier_possible": tier_possible(snapshot, task["rule"], task["task"], linted[task["rule"]].reading, servers or ()),
             "findings": [finding.to_dict() for finding in findings[task["rule"]]],
         }
         for task in tasks
@@ -68,19 +72,17 @@ def _findings(snapshot: Snapshot, name: str, found: Lint, servers: Sequence[Serv
     return by_severity((*found.findings, *rule_cluster.live_findings(snapshot, name, found.reading, servers)))
 
 
-def _possible(snapshot: Snapshot, rule: str, task: str, reading: Reading | None, servers: Sequence[Server]) -> int | None:
+def tier_possible(snapshot: Snapshot, rule: str, task: str, reading: Reading | None, servers: Sequence[Server]) -> int | None:
+    """See `task_details`; `servers` are with all that there is on them."""
     if reading is None or not reading.tiers or not servers:
         return None
     jobs = [job for job in rule_cluster.jobs(snapshot, rule) if _labels(job).get(TASK_LABEL, "") == task]
     by_job = pods_by_job(snapshot.pods)
     own = {job["metadata"]["name"]: by_job.get(job["metadata"]["name"], []) for job in jobs}
-    largest = reading.tiers[0]
-    shapes = [shape for group, shape in {**_planned_shapes(snapshot, rule), **rule_cluster.shapes_of(jobs)}.items() if group in largest]
-    counted = [Shape(s.group, max(0, largest[s.group].number), s.pods, s.npus_per_pod, s.sp_block) for s in shapes]
+    shapes = {**_planned_shapes(snapshot, rule), **rule_cluster.shapes_of(jobs)}
     beside = server_facts.without(servers, (pod for found in own.values() for pod in found))
-    standing = _standing(snapshot, jobs, own, servers)
     try:
-        return reachable(beside, counted, reading.tiers, [item for item in standing if item.group in {shape.group for shape in counted}])
+        return reachable(beside, list(shapes.values()), reading.tiers, _standing(snapshot, jobs, own, servers))
     except InputError:  # what runs does not go together with what nodes and jobs say of themselves
         return None
 

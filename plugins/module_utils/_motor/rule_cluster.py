@@ -52,10 +52,11 @@ def live_task(snapshot: Snapshot, name: str, among: Sequence[Server]) -> LiveTas
 
 def servers(snapshot: Snapshot, name: str) -> tuple[Server, ...]:
     """The servers as they are without the rule's jobs. What pods of other namespaces have is known only where they were read."""
-    return server_facts.without(_all_servers(snapshot), pods(snapshot, name))
+    return server_facts.without(all_servers(snapshot), pods(snapshot, name))
 
 
-def _all_servers(snapshot: Snapshot) -> tuple[Server, ...]:
+def all_servers(snapshot: Snapshot) -> tuple[Server, ...]:
+    """The servers with all the pods on them that are known."""
     return server_facts.servers((node for node in snapshot.nodes.values() if node is not None), snapshot.pods)
 
 

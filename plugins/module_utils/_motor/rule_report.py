@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import job_facts, scaling_rule
@@ -24,7 +24,9 @@ _HOLDS = "the operator refuses the rule, so that it holds every job"
 
 @dataclass(frozen=True)
 class Picture:
-    """What there is to show of a rule. `running` goes by task and group, `instances` is None when nothing is said of them."""
+    """What there is to show of a rule. `running` goes by task and group, `instances` is None when nothing is said of them; `possible` is
+    the tier that servers have room for, by task.
+    """
 
     source: str
     facts: Mapping[str, Any]
@@ -36,6 +38,7 @@ class Picture:
     shapes: Mapping[str, Shape]
     instances: tuple[Instance, ...] | None
     requests: int = 0
+    possible: Mapping[str, int | None] = field(default_factory=dict)
 
 
 def rule_facts(namespace: str, name: str, reading: Reading | None, *, present: bool | None = None) -> dict[str, Any]:
@@ -50,11 +53,18 @@ def rule_facts(namespace: str, name: str, reading: Reading | None, *, present: b
     }
 
 
-def tasks(reading: Reading | None, running: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
-    """For each inference task (by jobID) what runs, and the tier that counts now."""
+def tasks(picture: Picture) -> list[dict[str, Any]]:
+    """For each inference task (by jobID) what runs, the tier that counts now, and the tiers that are and can be reached."""
+    tiers = picture.reading.tiers if picture.reading else None
     return [
-        {"job_id": task, "running": dict(counts), "tier": scaling_rule.pick(reading.tiers, counts) if reading else None}
-        for task, counts in sorted(running.items())
+        {
+            "job_id": task,
+            "running": dict(counts),
+            "tier": None if tiers is None else scaling_rule.pick(tiers, counts),
+            "tier_now": None if tiers is None else scaling_rule.reached(tiers, counts),
+            "tier_possible": picture.possible.get(task),
+        }
+        for task, counts in sorted(picture.running.items())
     ]
 
 

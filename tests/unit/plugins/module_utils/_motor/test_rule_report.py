@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import job_facts, rule_cluster, rule_reader, rule_report
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_reader import Reading
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_report import Picture
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import ANY_BACKEND, Snapshot
 from tests.functional.rules import TWO_TIERS, mapping, text_of
 
@@ -139,11 +141,14 @@ def test_tasks_are_told_apart_and_one_without_running_instances_is_there() -> No
     found = snapshot(jobs=(HELD, job("x", task="another")), pod_groups=(pod_group(OTHER, "Running"), pod_group(HELD, "Inqueue")))
     running = rule_report.running(found, NAME)
     assert running == {TASK: {"group0": 1}, "another": {}}
-    assert rule_report.tasks(reading(), running) == [
-        {"job_id": "another", "running": {}, "tier": 1},
-        {"job_id": TASK, "running": {"group0": 1}, "tier": 1},
+    shown = Picture("", {}, reading(), (), running, (), (), {}, None, possible={TASK: 0})
+    assert rule_report.tasks(shown) == [
+        {"job_id": "another", "running": {}, "tier": 1, "tier_now": None, "tier_possible": None},
+        {"job_id": TASK, "running": {"group0": 1}, "tier": 1, "tier_now": None, "tier_possible": 0},
     ]
-    assert [task["tier"] for task in rule_report.tasks(None, running)] == [None, None]
+    both = replace(shown, running={TASK: {"group0": 1, "group1": 1}})
+    assert [task["tier_now"] for task in rule_report.tasks(both)] == [1]
+    assert [(task["tier"], task["tier_now"]) for task in rule_report.tasks(replace(shown, reading=None))] == [(None, None)] * 2
 
 
 def test_facts_of_a_rule() -> None:
