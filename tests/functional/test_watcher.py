@@ -22,7 +22,7 @@ from tests.support.watcher import NAME, Watcher, count
 _NUMBERS = itertools.count(1)
 P0, P1, D0 = "mindie-server-p0", "mindie-server-p1", "mindie-server-d0"
 # What the tests have no minutes for.
-QUICK = {"stuck_after": 3, "missing_after": 2, "lease_duration": 3}
+QUICK = {"stuck_after": 3, "missing_after": 2, "lease_duration": 3, "tries_per_hour": 2}
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +100,23 @@ def test_a_job_that_has_failed_for_good_is_created_again(watcher: Watcher, chat:
     assert after["metadata"]["uid"] != before["metadata"]["uid"] and after["spec"] == before["spec"]
     assert count(watcher.repairs(chat.namespace), "recreate_failed") == 1 and count(watcher.events(chat.namespace), P1, "JobRecreated") == 1
     assert not [name for name in chat.get("configmaps", "v1") if name.startswith("ascend-mindie-recreate-")]
+
+
+def test_what_fails_again_and_again_is_given_up_and_said_so(watcher: Watcher, chat: JobDriver, faulty: Cluster) -> None:
+    """Twice within an hour is what the settings allow here. The record of tries is on the Lease: it does not end with the leader."""
+    for tries in range(1, QUICK["tries_per_hour"] + 2):
+        faulty.annotate_pod(chat.namespace, f"{P1}-master-0", {"fake/fail": "1"})
+        watcher.until(chat.namespace, "it was tried", lambda dummy, wanted=tries: len(watcher.repairs(chat.namespace)) == wanted)
+        if tries <= QUICK["tries_per_hour"]:
+            watcher.until_running(chat.namespace)
+    assert [outcome for dummy, name, outcome in watcher.repairs(chat.namespace)] == ["done", "done", "given up"]
+    wait_for(lambda: count(watcher.events(chat.namespace), P1, "RepairGivenUp"), 10, "an Event at the job")
+    leader = watcher.leader()
+    assert leader
+    watcher.signal(leader, signal.SIGKILL)
+    wait_for(watcher.leader, 20, "the other one leads")
+    wait_for(lambda: watcher.repairs(chat.namespace), 20, "it has come to the same")
+    assert [outcome for dummy, name, outcome in watcher.repairs(chat.namespace)] == ["given up"]
 
 
 def test_an_instance_that_was_deleted_behind_our_back_is_restored(watcher: Watcher, chat: JobDriver) -> None:

@@ -74,7 +74,13 @@ class Watcher:
 
     def leader(self) -> RunningPod | None:
         """The pod that leads, by its own account."""
-        return next((pod for pod in self.pods() if self.asked(pod, "/state.json")["program"]["leading"]), None)
+        return next((pod for pod in self.pods() if self._leads(pod)), None)
+
+    def _leads(self, pod: RunningPod) -> bool:
+        try:
+            return bool(self.asked(pod, "/state.json")["program"]["leading"])
+        except OSError:  # it ends just now
+            return False
 
     def asked(self, pod: RunningPod, path: str) -> Any:
         """What a pod answers, JSON decoded where it is that."""

@@ -74,9 +74,6 @@ class Crew:
         """
         key, now = _busy_key(repair), time.monotonic()
         with self._lock:
-            if not self._election.leading:
-                self._tries = None
-                return
             rest = self._resting.get(repair.key, 0.0) - now
             if key in self._busy or rest > 0:
                 self._look_again(repair.namespace, max(rest, 0.2))
@@ -89,6 +86,13 @@ class Crew:
                 return
             self._busy.add(key)
         self._pool.submit(self._do, repair, key, fence)
+
+    def begin_term(self) -> None:
+        """What was tried is read anew: another one may have led, and tried, since."""
+        with self._lock:
+            self._tries = None
+            now = time.monotonic()
+            self._resting = {key: until for key, until in self._resting.items() if until > now}
 
     def aside(self, work: Callable[[], None]) -> None:
         """Something short that nobody waits for."""

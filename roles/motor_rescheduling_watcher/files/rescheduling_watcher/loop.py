@@ -221,7 +221,10 @@ class Controller:
     def _everything_when_leading_begins(self) -> set[str]:
         """What the leader before has seen and not done is to be seen by the new one."""
         before, self._led = self._led, self.election.leading
-        return set(self.world.namespaces()) if self._led and not before else set()
+        if before or not self._led:
+            return set()
+        self._crew.begin_term()
+        return set(self.world.namespaces())
 
     def _look_again(self, namespace: str, seconds: float) -> None:
         at = time.monotonic() + max(seconds, 0.05)
