@@ -138,8 +138,7 @@ class Programs:
             """What lies in no namespace may go with what others have deleted, but does not come by itself."""
             now = everything(self.cluster)
             changed = {key for key, dummy in now.items() ^ before.items() if key[0] != "namespaces"}
-            ours = {key for key in changed if key[1] in scopes or "roles" in key[0] or "rolebindings" in key[0]}
-            return ours | {key for key in changed if not key[1] and key in now}
+            return {key for key in changed if key[1] in scopes or (not key[1] and key in now)}
 
         with contextlib.suppress(TimeoutError):
             wait_for(lambda: not difference(), seconds, "nothing else than before")
