@@ -72,6 +72,19 @@ def test_alerts_have_names_of_their_own() -> None:
     assert len(IDS) == len(set(IDS))
 
 
+def test_the_documentation_tells_each_metric_and_each_alert() -> None:
+    labels = {family.name: ", ".join(f"`{label}`" for label in family.labels) for family in metrics.FAMILIES}
+    rows = [f"| `{family.name}` | {family.kind} | {labels[family.name]} | {family.help} |" for family in metrics.FAMILIES]
+    rows.append(f"| `{metrics.DECISIONS}` | histogram |  | {metrics.DECISIONS_HELP} |")
+    rows += [
+        f"| {alert['alert']} | {alert['labels']['severity']} | {alert.get('for', 'at once')} | {alert['annotations']['description']} |"
+        for alert in ALERTS
+    ]
+    text = (RULES.parents[3] / "docs" / "watcher_status.md").read_text(encoding="utf-8").splitlines()
+    assert [row for row in rows if row not in text] == []
+    assert len([row for row in text if row.startswith(("| `motor_watcher_", "| Motor"))]) == len(rows)
+
+
 @pytest.mark.skipif(PROMTOOL is None, reason="needs promtool on PATH (Debian's package prometheus)")
 def test_alerts_fire_when_they_should_and_not_before() -> None:
     assert PROMTOOL

@@ -97,7 +97,7 @@ class Family:
 def render(report: Report, counters: Counters) -> str:
     """All metrics as text."""
     lines = [line for family in FAMILIES for line in family.text(report, counters)]
-    lines += _histogram(DECISIONS, "How long a decision took, from the event to the plan.", counters.decisions)
+    lines += _histogram(DECISIONS, DECISIONS_HELP, counters.decisions)
     return "\n".join(lines) + "\n"
 
 
@@ -296,7 +296,7 @@ def _watch(name: str, read: Callable[[Any], float | None] = float) -> Callable[[
     return samples
 
 
-DECISIONS = "motor_watcher_decision_seconds"
+DECISIONS, DECISIONS_HELP = "motor_watcher_decision_seconds", "How long a decision took, from the event to the plan."
 _ROLE, _TASK, _KIND, _SELF = (
     ("namespace", "engine_role"),
     ("namespace", "rule", "task"),
