@@ -1,8 +1,8 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The loop: namespaces that have changed are looked at. A look decides about repairs; when there is time, it is followed by a description,
-which takes longer and is what is shown and told.
+"""The loop: namespaces that have changed are looked at. A look decides about repairs; it is followed by a description, which takes longer,
+has a thread of its own, and is what is shown and told.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Api
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.election import Election
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.signals import Signals
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.overview_details import service_report
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import CONFIG_MAP
 
 from . import news
@@ -25,6 +24,7 @@ from .acts import Acts
 from .ages import Ages
 from .board import Board
 from .crew import Crew
+from .describe import Describer
 from .metrics import Counters
 from .repairs import Repair, decide_repairs, timed
 from .room import Room
@@ -69,8 +69,7 @@ class Controller:
         )
         self._ages: dict[str, Ages] = {}
         self._room = Room(self.world)
-        self._gossip: dict[str, news.Gossip] = {}
-        self._undescribed: dict[str, None] = {}
+        self._describer = Describer(self.world, self.board, self._room, self._tell)
         self._troubles: dict[tuple[str, str], str] = {}
         self._due: dict[str, float] = {}
         self._due_lock = threading.Lock()
@@ -92,10 +91,12 @@ class Controller:
         """Watch, look, repair."""
         self.world.start()
         self.election.start()
+        self._describer.start()
         try:
             while not self._stopping.is_set():
                 self._turn()
         finally:
+            self._describer.stop()
             self._crew.stop()
             self.world.stop()
             self.election.stop()
@@ -110,8 +111,7 @@ class Controller:
             self._safely(self._look, namespace)
             if namespace in heard:
                 self.counters.decisions.observe(time.monotonic() - heard[namespace])
-            self._undescribed[namespace] = None
-        self._describe_some()
+            self._describer.ask(namespace)
         self._log_troubles()
 
     def _safely(self, what: Callable[[str], None], namespace: str) -> None:
@@ -143,31 +143,6 @@ class Controller:
         if decisions.waiting:
             self._look_again(namespace, min(decisions.due or LONGEST_WAIT, LONGEST_WAIT))
 
-    def _describe_some(self) -> None:
-        """As many as there is time for, and at least one."""
-        while self._undescribed:
-            namespace = next(iter(self._undescribed))
-            del self._undescribed[namespace]
-            self._safely(self._describe, namespace)
-            if self._changed.is_set():
-                return
-
-    def _describe(self, namespace: str) -> None:
-        if not self.world.ready(namespace):
-            return
-        if not self.world.has_service(namespace):
-            self.board.forget(namespace)
-            self._gossip.pop(namespace, None)
-            return
-        view = self.board.show(namespace, service_report(self.world.snapshot(namespace), servers=self._room.servers()))
-        gossip = self._gossip.setdefault(namespace, news.Gossip())
-        told, due = gossip.look(view, time.monotonic())
-        if self.election.leading:
-            for item in told:
-                self._tell(namespace, item)
-        if due is not None:
-            self._look_again(namespace, due)
-
     def _log_troubles(self) -> None:
         """What keeps watches from watching, once each time it changes."""
         troubles = {
@@ -181,15 +156,11 @@ class Controller:
         self._troubles = troubles
 
     def _tell(self, namespace: str, item: news.Item) -> None:
+        if not self.election.leading:
+            return
+        level = logging.WARNING if item.news.warning else logging.INFO
+        LOG.log(level, "%s/%s: %s: %s", namespace, item.name, item.news.reason, item.news.message)
         about = self._named(namespace, item.kind, item.name)
-        LOG.log(
-            logging.WARNING if item.news.warning else logging.INFO,
-            "%s/%s: %s: %s",
-            namespace,
-            item.name,
-            item.news.reason,
-            item.news.message,
-        )
         if about:
             self._crew.aside(lambda: self._teller.tell(about, item.news, for_good=item.for_good))
 
