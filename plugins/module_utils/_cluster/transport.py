@@ -81,15 +81,12 @@ class Sender:
                 return self._pools.urlopen(method, url, **options)
 
     def _lines(self, answer: Any) -> Iterator[bytes]:
-        """Complete lines of a streaming answer. Its connection is closed when nobody reads on."""
+        """Complete lines of a streaming answer."""
         rest = b""
-        try:
-            with self._broken():
-                for chunk in answer.stream(amt=CHUNK_BYTES, decode_content=True):
-                    *complete, rest = (rest + chunk).split(b"\n")
-                    yield from (line for line in complete if line.strip())
-        finally:
-            answer.close()
+        with self._broken():
+            for chunk in answer.stream(amt=CHUNK_BYTES, decode_content=True):
+                *complete, rest = (rest + chunk).split(b"\n")
+                yield from (line for line in complete if line.strip())
 
     @contextlib.contextmanager
     def _broken(self) -> Iterator[None]:
