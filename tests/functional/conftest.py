@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import json
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,14 +119,3 @@ def on_set(cluster: Cluster, proxy: FaultProxy, namespace: str) -> Driver:
 def rules(cluster: Cluster, proxy: FaultProxy, namespace: str) -> Rules:
     """The scaling rule of a namespace of its own."""
     return Rules(cluster, proxy, namespace)
-
-
-@pytest.fixture
-def cold_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The client library keeps what it discovered in the folder for temporary files, and clients in memory."""
-    from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client
-
-    with tempfile.TemporaryDirectory() as folder:
-        monkeypatch.setattr(tempfile, "tempdir", folder)
-        monkeypatch.setattr(client, "_pool", {})
-        yield

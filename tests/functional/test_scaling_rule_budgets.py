@@ -5,31 +5,21 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.functional.rules import Rules, mapping
-from tests.functional.test_budgets import forget_clients
 from tests.functional.test_modules import succeeded
-
-pytestmark = pytest.mark.usefixtures("cold_caches")
 
 UNCHANGED, CHANGED = 9, 12
 
 
-def test_the_requests_of_a_change_and_of_none_are_few(rules: Rules, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_requests_of_a_change_and_of_none_are_few(rules: Rules) -> None:
     succeeded(rules.apply(mapping(2, 1)))
-    forget_clients(monkeypatch)
     assert succeeded(rules.apply(mapping(3, 1)))["changed"]
     assert len(rules.proxy.requests) <= CHANGED
-    forget_clients(monkeypatch)
     assert not succeeded(rules.apply(mapping(3, 1)))["changed"]
     assert len(rules.proxy.requests) <= UNCHANGED and rules.proxy.mutating() == []
-    forget_clients(monkeypatch)
     assert succeeded(rules.remove())["changed"]
     assert len(rules.proxy.requests) <= CHANGED
-    forget_clients(monkeypatch)
     assert not succeeded(rules.remove())["changed"]
     assert len(rules.proxy.requests) <= UNCHANGED and rules.proxy.mutating() == []
-    forget_clients(monkeypatch)
     succeeded(rules.info())
     assert len(rules.proxy.requests) <= UNCHANGED and rules.proxy.mutating() == []

@@ -113,6 +113,20 @@ class _Counter:
             self.value += 1
 
 
+class _Groups:
+    """API groups of a server, read by whoever asks first; the others wait for that."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: frozenset[str] | None = None
+
+    def get(self, read: Callable[[], frozenset[str]]) -> frozenset[str]:
+        with self._lock:
+            if self._found is None:
+                self._found = read()
+            return self._found
+
+
 class Api:
     """Kubernetes verbs on plain dicts. Thread-safe.
 
@@ -120,13 +134,19 @@ class Api:
     which failed for a passing reason, or got no answer, is simply sent again: done twice it is refused, which is a Conflict.
     """
 
-    def __init__(self, send: Transport, groups: frozenset[str] = frozenset()) -> None:
+    def __init__(self, send: Transport) -> None:
         self._send = send
         self._sent = _Counter()
         self._fence: Callable[[], None] | None = None
         self._pause: Callable[[float], None] | None = time.sleep
         self._patience = READ_SECONDS
-        self.groups = groups
+        self._groups = _Groups()
+        self._answered = threading.Event()
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The names of the API groups that the server has, for which it is asked once."""
+        return self._groups.get(self._read_groups)
 
     @property
     def requests(self) -> int:
@@ -152,11 +172,9 @@ class Api:
         return api
 
     def discovered(self) -> Api:
-        """The same verbs with the names of the API groups that the server has, for which it is asked once."""
-        api = copy.copy(self)
-        answer = self._json("GET", "/apis", "connect to the Kubernetes API server", "Namespace")
-        api.groups = frozenset(group["name"] for group in answer.get("groups") or ())
-        return api
+        """The same, after the server has told which API groups it has."""
+        self._groups.get(self._read_groups)
+        return self
 
     def get(self, kind: str, namespace: str | None, name: str) -> dict[str, Any] | None:
         """The object, or None when the server said 404 for this very object."""
@@ -274,6 +292,10 @@ class Api:
             raise _error(attempted, "Service", response)
         return response
 
+    def _read_groups(self) -> frozenset[str]:
+        answer = self._json("GET", "/apis", "read the API groups of the server", "Namespace")
+        return frozenset(group["name"] for group in answer.get("groups") or ())
+
     def _json(
         self,
         method: str,
@@ -306,7 +328,8 @@ class Api:
                     return response, attempts, uncertain
                 uncertain = uncertain or response.status != 429
             except ApiError as error:
-                pause = attempts.pause() if self._pause and error.reason == "Unreachable" else None
+                stranger = not self._answered.is_set()
+                pause = attempts.pause(stranger=stranger) if self._pause and error.reason == "Unreachable" else None
                 if pause is None:
                     raise
                 uncertain = True
@@ -331,11 +354,13 @@ class Api:
         self._sent.add()
         patience = silence or self._patience
         try:
-            return self._send(method, path, query, body, content_type, (min(CONNECT_SECONDS, patience), patience), stream, fence)
+            response = self._send(method, path, query, body, content_type, (min(CONNECT_SECONDS, patience), patience), stream, fence)
         except TransportError as error:
             reason, remedy = ("CertificateInvalid", _TLS) if error.tls else ("Unreachable", _UNREACHABLE)
             said = f"{error}{tried.said() if tried else ''}"
             raise ApiError(attempted, said, reason=reason, status=None, remedy=remedy) from error
+        self._answered.set()
+        return response
 
 
 def _identity(obj: Mapping[str, Any]) -> tuple[str, str | None, str]:

@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client as core
 
 from .api import Api, ApiError
-from .retry import TRANSIENT, Attempts
 from .transport import Sender
 
 try:
@@ -26,19 +24,11 @@ _NO_CONFIGURATION = "Name a readable kubeconfig (option kubeconfig, K8S_AUTH_KUB
 
 
 def connect(module: Any) -> Api:
-    """Connect as kubernetes.core does (options, K8S_AUTH_* variables, kubeconfig, in-cluster) and return the verbs.
+    """The verbs, for the server and user that kubernetes.core would take (options, K8S_AUTH_* variables, kubeconfig, in-cluster).
 
-    The server is asked for its API groups; a failure is an ApiError like any other. A server that is not there is not waited for.
+    Nothing is sent yet. ApiError when no configuration is found.
     """
-    once, attempts = Api(Sender.of(_client(module))).pausing(None), Attempts()
-    while True:
-        try:
-            return once.discovered().pausing(time.sleep)
-        except ApiError as error:
-            pause = attempts.pause(error.retry_after) if error.status in TRANSIENT else None
-            if pause is None:
-                raise
-        time.sleep(pause)
+    return Api(Sender.of(_client(module)))
 
 
 def _client(module: Any) -> Any:

@@ -42,10 +42,13 @@ def observe(
         config_map = pool.submit(api.get, "ConfigMap", namespace, CONFIG_MAP)
         lease = pool.submit(api.get, "Lease", namespace, LEASE)
         pods = pool.submit(api.list_objects, "Pod", namespace)
-        scalers = [pool.submit(api.list_if_known, kind, namespace) for kind in _scaler_kinds(api)]
+        scalers = [pool.submit(api.list_if_known, "HorizontalPodAutoscaler", namespace)]
+        groups = pool.submit(lambda: api.groups)
         listed = {kind: pool.submit(_list_kind, api, kind, namespace) for kind in others}
         build: Build = understand(config_map.result())
         workloads = _workloads(pool, api, namespace, build.backend)
+        if KEDA_GROUP in groups.result():
+            scalers.append(pool.submit(api.list_if_known, "ScaledObject", namespace))
         snapshot = Snapshot(
             namespace=namespace,
             backend=build.backend,
@@ -142,7 +145,3 @@ def _list_kind(api: Api, kind: str, namespace: str) -> ObjectList:
     if kind in ("ClusterRole", "ClusterRoleBinding"):
         return api.list_objects(kind, None, f"{PART_OF}={PRODUCT},{INSTANCE}={namespace}")
     return api.list_objects(kind, namespace)
-
-
-def _scaler_kinds(api: Api) -> list[str]:
-    return ["HorizontalPodAutoscaler", *(["ScaledObject"] if KEDA_GROUP in api.groups else [])]

@@ -14,6 +14,8 @@ FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 4.0
 # A server that asks for more is overloaded for longer than a task should wait without a word.
 LONGEST_RETRY_AFTER = 10.0
+# What has never answered is probably not there: a wrong address, or no way to it.
+SECONDS_FOR_A_STRANGER = 2.0
 
 TRANSIENT = frozenset({429, 500, 502, 503, 504})
 
@@ -26,12 +28,14 @@ class Attempts:
         self._pause = FIRST_PAUSE
         self.made = 1
 
-    def pause(self, retry_after: float | None = None) -> float | None:
-        """Seconds to wait before the next attempt, or None when enough have been made. `retry_after` is what the server asked for."""
+    def pause(self, retry_after: float | None = None, *, stranger: bool = False) -> float | None:
+        """Seconds to wait before the next attempt, or None when enough have been made. `retry_after` is what the server asked for;
+        a `stranger` is a server that has never answered.
+        """
         wait = self._pause * random.uniform(0.5, 1.0)
         if retry_after is not None:
             wait = min(retry_after, LONGEST_RETRY_AFTER) + wait
-        if time.monotonic() + wait - self._started > SECONDS:
+        if time.monotonic() + wait - self._started > (min(SECONDS, SECONDS_FOR_A_STRANGER) if stranger else SECONDS):
             return None
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
         self.made += 1
