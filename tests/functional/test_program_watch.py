@@ -190,6 +190,19 @@ def test_an_api_server_that_dies_and_comes_back(tmp_path_factory: pytest.TempPat
     show(f"an API server that is back after {back:.1f} s: all is known after {seconds:.1f} s")
 
 
+@pytest.mark.parametrize("jump", [86400.0, -86400.0])
+def test_a_clock_that_jumps_by_a_day_changes_nothing(watched: Watched, monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + jump)
+    watched.put("new")
+    watched.until_true()
+    watched.proxy.fault(watch=True, path=PATH, nth=1, silence=0)
+    watched.proxy.cut_watches()
+    watched.change_all()
+    watched.until_true()
+    assert watched.watch.health.relists == 1 and watched.watch.health.restarts <= 3
+
+
 def test_pauses_grow_while_the_server_refuses(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "FIRST_PAUSE", 0.2)
     watched.put("heard")  # a word of the server is what sets the pause back
