@@ -122,7 +122,7 @@ def _waiting(snapshot: Snapshot, instances: Sequence[Instance]) -> Iterator[tupl
 def _reason(item: Instance, room: Room, shape: Shape) -> str:
     lacking = room.lacking(shape)
     if item.reason != job_facts.PENDING_REASON:
-        return f"{item.reason}; it {lacking}" if lacking else item.reason
+        return f"{item.reason.rstrip('.')}; it {lacking}" if lacking else item.reason
     why = f"it {lacking}" if lacking else room.reserved(shape, item.name)
     return f"its PodGroup is Pending: {why or 'there is room for it, so its queue may not be open, or Volcano has not looked yet'}"
 
