@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -295,3 +295,20 @@ def test_forgetting_what_is_known_changes_nothing(monkeypatch: pytest.MonkeyPatc
         compare(case)
 
     holds()
+
+
+def test_the_tier_that_is_possible_is_where_a_simulation_without_failures_ends(show: Callable[[str], None]) -> None:
+    found: Counter[int | None] = Counter()
+
+    @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(situations() | full_services())
+    def holds(case: Situation) -> None:
+        asked = [dataclasses.replace(shape, count=max(0, case.tiers[0][shape.group].number)) for shape in case.shapes]
+        ended = dataclasses.replace(case, shapes=tuple(asked), failures=0).simulate().levels[0]
+        possible = capacity.reachable(case.servers, case.shapes, case.tiers, case.running)
+        assert possible == ended.worst.tier == ended.typical.tier
+        found[possible] += 1
+
+    holds()
+    show(f"services by the tier that is possible: {dict(found)}")
+    assert len(found) > 2
