@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`make demo`: deploy a sample service in both modes, scale it, change a log level, run again, predict; then show it all.
 
-The last chapter has a cluster of its own, in which a server of a service of AscendJobs fails and returns.
+The last chapters have a cluster of their own, in which a server of a service of AscendJobs fails and returns: by day, when somebody is at
+hand, and at night, without and with the rescheduling watcher.
 
 KEEP=1 leaves the clusters up until Ctrl-C. K8S_AUTH_KUBECONFIG names another cluster to use (its requests are not counted then); no
-server of it is made to fail, so there is no last chapter.
+server of it is made to fail, so there are no last chapters.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tests.cluster import Cluster, build
 from tests.cluster.fault_proxy import FaultProxy
 from tests.support.playbooks import Outcome, PlaybookFailed, run, services
 
-from . import elastic, show
+from . import elastic, night, show
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MODES = {"multi_deployment": "demo-deployments", "infer_service_set": "demo-infer-set"}
@@ -128,6 +129,18 @@ def last_chapter(console: Console, cluster: Cluster) -> None:
     )
 
 
+def nights(console: Console, cluster: Cluster) -> None:
+    """The same server fails again while nobody is at hand, without and with the watcher."""
+    console.print("\nThe same at night, when nobody is at hand: first without, then with the rescheduling watcher.")
+    found = [night.NightChapter(console, cluster).night(None)]
+    with console.status("installing the watcher with its role, and running its pods"):
+        watcher = night.installed(cluster)
+    with watcher:
+        found.append(night.NightChapter(console, cluster).night(watcher))
+    console.print()
+    show.nights(console, found, night.ABSENT)
+
+
 def stay(console: Console, commands: dict[Cluster, tuple[str, ...]]) -> None:
     """KEEP=1: say how to look at the clusters, and wait for Ctrl-C."""
     if not commands or os.environ.get("KEEP", "") in ("", "0"):
@@ -143,7 +156,7 @@ def stay(console: Console, commands: dict[Cluster, tuple[str, ...]]) -> None:
 
 
 def main() -> int:
-    """Walk both modes, show what was done and what there is; then the last chapter."""
+    """Walk both modes, show what was done and what there is; then the last chapters."""
     console = Console(width=None if sys.stdout.isatty() else 150)
     started = time.monotonic()
     try:
@@ -159,6 +172,7 @@ def main() -> int:
                 if cluster:
                     second = open_clusters.enter_context(elastic.start())
                     last_chapter(console, second)
+                    nights(console, second)
                     looks = {cluster: LOOK, second: elastic.LOOK}
                 console.print(f"\nAll of it took {time.monotonic() - started:.0f} s.")
                 stay(console, looks)

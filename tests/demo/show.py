@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .elastic import Moment
+from .night import Night
 
 _COLOURS = {"running": "green", "failed": "red", "held": "magenta"}
 
@@ -108,6 +109,19 @@ def timeline(console: Console, moments: Sequence[Moment], prefix: str) -> None:
         states = [f"[{_COLOURS.get(state, 'yellow')}]{state}[/]" for state in now.states.values()]
         why = "; ".join(f"{name.removeprefix(prefix)}: {reason}" for name, reason in now.why.items())
         table.add_row(f"{now.at:.1f}", now.happened, *states, "all met" if now.tier < 0 else str(now.tier), escape(why))
+    console.print(table)
+
+
+def nights(console: Console, found: Sequence[Night], absent: float) -> None:
+    """What the watcher is worth when a server is away for `absent` seconds."""
+    table = Table(title=f"A server is away for {absent:.0f} s and nobody is at hand (ascend_jobs)", title_justify="left")
+    table.add_column("")
+    table.add_column("without decode, seconds", justify="right")
+    table.add_column("whole again after its return, seconds", justify="right")
+    table.add_column("what the watcher did", overflow="fold")
+    for one in found:
+        title = "with the watcher" if one.watched else "without the watcher"
+        table.add_row(title, f"{one.without_decode:.1f}", f"{one.regrow:.1f}", ", ".join(one.repairs))
     console.print(table)
 
 

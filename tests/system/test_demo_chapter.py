@@ -6,22 +6,29 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 
 import pytest
 from rich.console import Console
 
-from tests.demo import elastic, show
+from tests.cluster import Cluster
+from tests.demo import elastic, night, show
 from tests.demo.elastic import Chapter, Moment
 
 P0, P1, D0 = (f"{elastic.PREFIX}{name}" for name in ("p0", "p1", "d0"))
 
 
 @pytest.fixture(scope="module")
-def chapter() -> Chapter:
+def stage() -> Iterator[Cluster]:
     with elastic.start() as cluster:
-        played = Chapter(Console(file=io.StringIO()), cluster)
-        played.play()
-        return played
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def chapter(stage: Cluster) -> Chapter:
+    played = Chapter(Console(file=io.StringIO()), stage)
+    played.play()
+    return played
 
 
 @pytest.fixture
@@ -61,3 +68,14 @@ def test_the_timeline_has_every_moment(moments: list[Moment]) -> None:
     show.timeline(Console(file=page, width=200), moments, elastic.PREFIX)
     text = page.getvalue()
     assert all(f"{now.at:.1f} │" in text for now in moments) and "all met" in text and "server a2-" in text
+
+
+def test_at_night_the_watcher_does_what_a_person_would_have_to(stage: Cluster, chapter: Chapter) -> None:
+    """Decode serves again long before its server is back, and nobody was at hand."""
+    absent = 35.0
+    with night.installed(stage) as watcher:
+        found = night.NightChapter(Console(file=io.StringIO()), stage).night(watcher, absent)
+    assert found.repairs[0] == f"release_stuck {D0}-master-0" and found.without_decode < absent
+    page = io.StringIO()
+    show.nights(Console(file=page, width=200), [found], absent)
+    assert "with the watcher" in page.getvalue() and f"{found.regrow:.1f}" in page.getvalue()
