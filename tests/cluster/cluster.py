@@ -187,6 +187,11 @@ class Cluster:
         return {name: process.pid for name, process in self._processes.items()}
 
     @property
+    def etcd(self) -> str:
+        """URL of etcd, for who has more to write than the API server takes in a short time."""
+        return self._etcd
+
+    @property
     def egress_port(self) -> int:
         """Port of the HTTP proxy for programs that run as pods."""
         return int((self.directory / "egress.port").read_text())
