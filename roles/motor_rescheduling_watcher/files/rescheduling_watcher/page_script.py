@@ -73,14 +73,12 @@ function troubleLine(line) {
 
 function programFacts(program) {
   const on = Object.keys(program.acts).filter((act) => program.acts[act]);
-  const leader = program.leader ? (program.leading ? say("leads", { name: program.leader }) : program.leader) : say("nobody");
   const where = program.namespaces.includes("*") || !program.namespaces.length ? say("all_namespaces") : names(program.namespaces, 6);
-  const found = [
-    { name: "leader", text: leader },
+  return [
+    { name: "leader", text: program.leader || say("nobody") },
     { name: "acts", text: on.map((act) => say(`act_${act}`)).join(say("list")) || say("no_acts") },
     { name: "namespaces", text: where },
   ];
-  return program.leading ? found : [...found, { name: "pod", text: program.pod }];
 }
 
 function overview(report) {
@@ -125,10 +123,15 @@ function repairLine(repair) {
       el("p", { class: "dim" }, time(repair.at, "ago"), repair.why ? ` \u2013 ${repair.why}` : "")));
 }
 
+// Behind a Service now this, now that replica answers. Only the one that leads knows of repairs.
+let told_by = "", told_last = [];
+
 function repairs(report) {
-  const all = report.repairs;
+  const program = report.program;
+  if (program.leading || program.leader !== told_by) [told_by, told_last] = [program.pod, report.repairs];
+  const all = told_last;
   sync(byId("repair-list"), all, (one) => `${one.at} ${one.act} ${one.namespace}/${one.name}`, repairLine);
-  byId("no-repairs").hidden = all.length > 0;
+  setHidden(byId("no-repairs"), all.length > 0);
 }
 
 const WATCH_COLUMNS = ["kind", "namespace", "state", "objects", "heard", "restarts", "relists", "listed"];
@@ -154,7 +157,7 @@ function watches(report) {
 
 // ---- the state, and how it is kept up to date ----
 const PERIOD = 2000, PATIENCE = 10000;
-let tag = "", timer = 0, asking = false, heard = null;
+let tags = [], timer = 0, asking = false, heard = null;
 
 function render(report) {
   shown = report;
@@ -173,18 +176,24 @@ async function ask() {
   const stop = new AbortController();
   const limit = setTimeout(() => stop.abort(), PATIENCE);
   try {
-    const answer = await fetch("state.json", { headers: tag ? { "If-None-Match": tag } : {}, cache: "no-store", signal: stop.signal });
+    const answer = await fetch("state.json", { headers: tags.length ? { "If-None-Match": tags.join(", ") } : {}, cache: "no-store", signal: stop.signal });
     if (!answer.ok && answer.status !== 304) throw new Error(`state.json: ${answer.status}`);
     const date = Date.parse(answer.headers.get("Date"));
     if (date) behind = date - Date.now();
     if (answer.status === 200) {
       const report = await answer.json();
       render(report);
-      tag = answer.headers.get("ETag") || "";
+      remember(answer.headers.get("ETag"));
     }
   } finally {
     clearTimeout(limit);
   }
+}
+
+// The last tag of each replica: what comes before its first hyphen is the replica's own.
+function remember(tag) {
+  const replica = (text) => text.split("-")[0];
+  if (tag) tags = [tag, ...tags.filter((other) => replica(other) !== replica(tag))].slice(0, 5);
 }
 
 async function poll() {
@@ -206,7 +215,7 @@ async function poll() {
 function fresh() {
   root.classList.remove("is-stale");
   byId("stale").hidden = true;
-  setText(byId("footer"), `${say("updated", { time: clock(heard) })} \u00b7 ${say("footer")}`);
+  setText(byId("footer"), `${say("updated", { time: clock(heard), pod: shown.program.pod })} \u00b7 ${say("footer")}`);
   tick();
 }
 

@@ -14,7 +14,7 @@ let open_server = null;
 function servers(report) {
   const all = report.servers, prefix = commonPrefix(all.map((server) => server.name));
   sync(byId("server-list"), racks(all), (rack) => rack.title, (rack, old) => rackNode(rack, old, prefix));
-  byId("no-servers").hidden = all.length > 0;
+  setHidden(byId("no-servers"), all.length > 0);
   detail();
 }
 
@@ -37,6 +37,7 @@ function commonPrefix(all) {
   if (all.length < 2) return 0;
   let length = 0;
   while (all[0][length] !== undefined && all.every((name) => name[length] === all[0][length])) length += 1;
+  while (length && /[a-z0-9]/i.test(all[0][length - 1])) length -= 1;  // words and numbers stay whole
   return length;
 }
 
@@ -128,7 +129,7 @@ function draw(node, block, from, wide) {
 // ---- the server that was chosen ----
 function detail() {
   const panel = byId("detail"), server = open_server && shown.servers.find((one) => one.name === open_server);
-  panel.hidden = !server;
+  setHidden(panel, !server);
   if (!server) return;
   panel.setAttribute("aria-label", server.name);
   const state = serverState(server);
@@ -186,12 +187,11 @@ function walk(event) {
 
 function chooseServers(text) {
   for (const node of document.querySelectorAll(".server")) {
-    const hide = !node.words.includes(text);
-    if (node.hidden !== hide) node.hidden = hide;
+    setHidden(node, !node.words.includes(text));
   }
   for (const group of document.querySelectorAll(".rack-group")) {
     const empty = Boolean(text) && ![...group.lastElementChild.children].some((node) => !node.hidden);
-    if (group.hidden !== empty) group.hidden = empty;
+    setHidden(group, empty);
   }
 }
 """

@@ -9,6 +9,7 @@ SERVICES = r"""
 // ---- how a service is; what is told `below` anyway, at the instance or the rule, is not told again when a service is opened ----
 const STATES = ["running", "starting", "pending", "held", "terminating", "failed", "missing", "surplus", "foreign"];
 const STATE_LEVEL = { starting: "busy", pending: "warn", held: "warn", terminating: "busy", failed: "bad", missing: "bad", surplus: "warn", foreign: "warn" };
+const ROLES = ["prefill", "decode", "union", "encode"];
 const stateOf = (instance) => (STATES.includes(instance.state) ? instance.state : "foreign");
 const running = (instances) => instances.filter((one) => one.state === "running").length;
 
@@ -33,7 +34,7 @@ function taskProblems(task) {
   else if (task.tiers.length && task.tier_now === null) found.push({ level: "bad", text: say("p_below", facts) });
   else if (task.tier_now > 0) found.push({ level: "warn", text: say("p_tier", facts) });
   const of = (severity) => (task.findings || []).filter((finding) => finding.severity === severity).length;
-  if (of("error")) found.push({ level: "bad", text: count("p_errors", of("error")), below: true });
+  if (of("error") && !found.some((one) => one.level === "bad")) found.push({ level: "bad", text: count("p_errors", of("error")), below: true });
   if (of("warning")) found.push({ level: "warn", text: count("p_warnings", of("warning")), below: true });
   return found;
 }
@@ -265,7 +266,7 @@ function findingList(findings) {
   const lines = findings.map((finding) => {
     const severity = SEVERITIES.includes(finding.severity) ? finding.severity : "note";
     const at = finding.line ? say("place", { line: finding.line, column: finding.column }) : "";
-    const place = [at, finding.path, finding.name].filter(Boolean).join(" \u00b7 ");
+    const place = [at, finding.path, finding.name].filter((part) => part && !finding.message.includes(part)).join(" \u00b7 ");
     return el("li", { class: severity },
       el("p", {}, icon(severity), el("b", {}, `${say(severity)} ${finding.code}`), " ", el("span", {}, finding.message),
         place ? el("span", { class: "place" }, place) : null),
@@ -279,7 +280,8 @@ function aboutPart(service) {
     .map((kind) => say(`${kind}_names`, { names: names(service.drift[kind].map((one) => one.name || String(one)), 8) }));
   const held = service.lock && service.lock.holder ? service.lock : null;
   const lock = held ? say("locked_by", { verb: held.verb, holder: held.holder, time: held.since ? moment(held.since) : "?" }) : "";
-  const roleSizes = (counts) => sizes(Object.fromEntries(Object.entries(counts).map(([role, n]) => [say(role), n])));
+  const order = ([one], [other]) => ROLES.indexOf(one) - ROLES.indexOf(other);
+  const roleSizes = (counts) => sizes(Object.fromEntries(Object.entries(counts).sort(order).map(([role, n]) => [say(role), n])));
   const facts = [
     [say("backend"), service.backend],
     [say("standing"), say(`standing_${service.standing}`)],
@@ -321,14 +323,17 @@ function choose() {
   const all = [...byId("service-list").children];
   const troubled = (node) => node.item.level === "bad" || node.item.level === "warn";
   const which = filter || (all.length > MANY && !text && all.some(troubled) ? "troubled" : "all");
-  for (const button of byId("filters").children) button.setAttribute("aria-pressed", String(button.dataset.filter === which));
+  for (const button of byId("filters").children) {
+    const pressed = String(button.dataset.filter === which);
+    if (button.getAttribute("aria-pressed") !== pressed) button.setAttribute("aria-pressed", pressed);
+  }
   let found = 0;
   for (const node of all) {
     const show = (which === "all" || troubled(node) === (which === "troubled")) && node.words.includes(text);
-    if (node.hidden === show) node.hidden = !show;
+    setHidden(node, !show);
     found += show;
   }
-  byId("nothing").hidden = found > 0 || !all.length;
+  setHidden(byId("nothing"), found > 0 || !all.length);
   chooseServers(text);
 }
 """

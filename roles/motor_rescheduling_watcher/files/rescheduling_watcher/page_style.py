@@ -154,7 +154,7 @@ summary .icon { color: var(--tone); align-self: center; }
 .about dl { display: grid; grid-template-columns: fit-content(45%) 1fr; gap: 2px 16px; } dt { color: var(--dim); } dd { margin: 0; }
 """
 _SERVERS = """
-.rack-group { margin-top: 14px; content-visibility: auto; contain-intrinsic-height: auto 220px; }
+#server-list { display: flex; flex-wrap: wrap; gap: 14px 36px; margin-top: 14px; } .rack-group { max-width: 100%; }
 .rack { display: flex; flex-wrap: wrap; gap: 6px 3px; margin-top: 6px; }
 .server { position: relative; border: 2px solid transparent; border-radius: 5px; background: none; padding: 2px; cursor: pointer;
   min-width: 42px; } .server:hover { background: var(--soft); }
@@ -197,7 +197,7 @@ _SIZES = """
   td::before { content: attr(data-label); color: var(--dim); min-width: 8em; }
 }
 @media print { body { font-size: 10pt; } #filters, #search, #language, nav, #detail, #close, .skip { display: none;
-  } .rack-group { content-visibility: visible; } .tile, .rack-group, .findings li { break-inside: avoid; }  }
+  } .tile, .rack-group, .findings li { break-inside: avoid; }  }
 @media (prefers-reduced-motion: no-preference) { .tile, .server svg:not(.icon) { animation: seen .8s ease-out;
   } @keyframes seen { from { box-shadow: 0 0 0 3px var(--focus); } } }
 """

@@ -39,6 +39,10 @@ function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+function setHidden(node, hidden) {
+  if (node.hidden !== hidden) node.hidden = hidden;
+}
+
 function grown(node, share) {
   node.style.setProperty("flex-grow", share);
   return node;
