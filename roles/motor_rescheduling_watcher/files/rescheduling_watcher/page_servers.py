@@ -8,6 +8,7 @@ from __future__ import annotations
 SERVERS = r"""
 // ---- servers, in super pods or in racks of so many ----
 const RACK = 40, ROWS = 8, CELL = 8, WIDE = 28, NARROW = 19;
+const PATTERNS = ["used_moving", "reserved", "unhealthy"];
 const serverState = (server) => (!server.ready ? "not_ready" : server.cordoned ? "cordoned" : "ready");
 let open_server = null;
 
@@ -115,9 +116,9 @@ function draw(node, block, from, wide) {
     const rows = whole ? ROWS : Math.min(left, ROWS - row), columns = whole ? Math.floor(left / ROWS) : 1;
     const box = { x: Math.floor(at / ROWS) * wide, y: row * CELL, width: columns * wide, height: rows * CELL };
     node.append(el("rect", { ...box, class: `npu ${block.style}` }));
-    if (["used_moving", "reserved", "unhealthy"].includes(block.style)) node.append(el("rect", { ...box, class: `npu over ${block.style}` }));
+    if (PATTERNS.includes(block.style)) node.append(el("rect", { ...box, class: `npu over ${block.style}` }));
     if (block.label && rows > 1 && !told) {
-      node.append(el("text", { x: box.x + box.width / 2, y: box.y + box.height / 2 + 4 }, block.label));
+      node.append(el("text", { x: box.x + box.width / 2, y: box.y + box.height / 2 + 4, class: PATTERNS.includes(block.style) ? "over" : "" }, block.label));
       told = true;
     }
     at += rows * columns;

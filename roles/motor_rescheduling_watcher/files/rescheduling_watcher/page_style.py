@@ -173,6 +173,7 @@ _SERVERS = """
 .npu.over.unhealthy { fill: url(#cross); }
 .key { width: 16px; height: 16px; flex: none; } .frame { fill: none; stroke: var(--dim); } .grid { stroke: var(--grid); fill: none; }
 .server text { font: 700 12px system-ui, sans-serif; text-anchor: middle; fill: var(--ontop); }
+.server text.over { fill: var(--text); stroke: var(--card); stroke-width: 3px; paint-order: stroke; }
 #detail { position: fixed; right: 16px; bottom: 16px; width: min(440px, calc(100vw - 32px)); max-height: 60vh; overflow: auto;
   background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 14px 18px; box-shadow: 0 8px 30px #00000055;
   z-index: 2; overflow-wrap: anywhere; }
