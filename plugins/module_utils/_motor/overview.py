@@ -20,16 +20,14 @@ from . import servers as server_facts
 from .capacity_model import Server, Shape
 from .guard import unfinished_verb
 from .hardware import SUPER_POD_BLOCK
-from .instances import parse_instance_name
 from .job_facts import GROUP_LABEL
 from .overview_tasks import tasks_view
 from .record import HOLD_ANNOTATION, intent_of
 from .shortage import Room
-from .state import ANY_BACKEND, Instance, Object, Snapshot, instance_of
+from .state import Instance, Object, Snapshot, instance_of, settled_backend
 from .stored import baseline_counts
 
 PENDING, STARTING = "pending", "starting"
-_DEPLOYMENTS, _INFER_SERVICE_SET = "deployments", "infer_service_set"
 
 
 def service_view(snapshot: Snapshot, *, servers: Sequence[Server] | None = None) -> dict[str, Any]:
@@ -52,18 +50,6 @@ def service_view(snapshot: Snapshot, *, servers: Sequence[Server] | None = None)
         "drift": found.to_dict(),
         "tasks": tasks_view(snapshot),
     }
-
-
-def settled_backend(snapshot: Snapshot) -> Snapshot:
-    """Where `motor-config` does not say how the service is made, its workloads do."""
-    if snapshot.backend != ANY_BACKEND:
-        return snapshot
-    if snapshot.infer_service_set is not None:
-        return replace(snapshot, backend=_INFER_SERVICE_SET)
-    base_name = snapshot.settings.name_prefix
-    if any(parse_instance_name(job["metadata"]["name"], base_name) for job in snapshot.jobs):
-        return replace(snapshot, backend=job_facts.BACKEND, base_name=base_name)
-    return snapshot
 
 
 def _lock(snapshot: Snapshot) -> dict[str, str] | None:
