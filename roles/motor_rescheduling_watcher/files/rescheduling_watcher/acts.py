@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._cluster.observe imp
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.signals import Signals
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.deployments import NO_SIBLING
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import Refused
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_facts import BACKEND as JOBS
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_recreate import NUDGED, plan_recreate
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_restore import plan_restore
@@ -26,6 +28,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.workloads imp
 from .repairs import Repair
 from .settings import NUDGE, RECREATE_FAILED, RELEASE_STUCK, RESTORE_MISSING
 
+LOG = logging.getLogger(__name__)
 Understand: TypeAlias = "Callable[[str, Mapping[str, Any] | None], Build]"
 
 # Pods have their grace period to stop in; what takes longer is tried again.
@@ -91,6 +94,8 @@ class Acts:
         return self._told(self._run(api, repair, planned), "restored", "")
 
     def _told(self, outcome: execute.Outcome, what: str, name: str) -> Outcome:
+        for warning in outcome.warnings:
+            LOG.warning("%s", warning)
         names = [
             f"{action['kind']} {action['name']}"
             for action in outcome.actions
@@ -104,7 +109,9 @@ class Acts:
 
     def _run(self, api: Api, repair: Repair, planner: Callable[[Snapshot], Plan]) -> execute.Outcome:
         def understand(config_map: Mapping[str, Any] | None) -> Build:
-            return self._build(repair.namespace, config_map)
+            found = self._build(repair.namespace, config_map)
+            # A job that belongs to no service may be beside one of another backend.
+            return Build(JOBS, found.settings.name_prefix, found.settings) if repair.kind == ASCEND_JOB else found
 
         settings = execute.Settings(
             by=self._by,
