@@ -80,4 +80,4 @@ def test_what_only_observes_tells_and_changes_nothing(service: Driver, watcher: 
     assert {request.kind_of_resource for request in own} == {"leases", "events"}
     roles: list[dict[str, Any]] = service.cluster.get(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{service.namespace}/roles")["items"]
     (rules,) = [role["rules"] for role in roles if role["metadata"]["name"].startswith(NAME)]
-    assert {verb for rule in rules if rule["resources"] != ["events"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+    assert {verb for rule in rules if rule["resources"] != ["events"] for verb in rule["verbs"]} == {"list", "watch"}
