@@ -144,6 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "motor-watcher", ""
     timeout = IDLE
+    wbufsize = -1  # head and body go out together
     server: _Server
 
     def handle_one_request(self) -> None:
