@@ -23,7 +23,8 @@ def offline(**options: Any) -> dict[str, Any]:
 
 def test_without_a_namespace_no_connection_is_opened_and_kubernetes_is_not_imported() -> None:
     result = succeeded(offline(rule=mapping(2, 1), running={"group0": 1, "group1": 1}))
-    assert result["rule"]["text"] == TWO_TIERS and result["tasks"] == [{"job_id": "", "running": {"group0": 1, "group1": 1}, "tier": 0}]
+    counted = {"job_id": "", "running": {"group0": 1, "group1": 1}, "tier": 0}
+    assert result["rule"]["text"] == TWO_TIERS and result["tasks"] == [{**counted, "tier_now": 1, "tier_possible": None}]
     answers = {job["group"]: (job["may_create"], job["why"]) for job in result["jobs"]}
     assert answers["group0"] == (True, "tier 0 asks for 2 instances of group0, 1 run")
     assert not answers["group1"][0] and "waits for group0 (1 of 2)" in answers["group1"][1]
@@ -56,16 +57,17 @@ def test_the_tier_and_the_answers_are_those_of_the_operator(
 def test_a_broken_rule_is_shown_with_its_findings_and_holds_every_job() -> None:
     result = succeeded(run_module("motor_scaling_rule_info", rule=DOCUMENTED, name="scaling-rule"))
     assert result["findings"][0]["code"] == "R104" and result["findings"][0]["line"] == 5
-    assert result["rule"]["present"] and result["rule"]["text"] == "" and result["tasks"] == [{"job_id": "", "running": {}, "tier": None}]
+    assert result["rule"]["present"] and result["rule"]["text"] == "" and [task["tier"] for task in result["tasks"]] == [None]
     assert succeeded(run_module("motor_scaling_rule_info", rule=DOCUMENTED, relaxed=True))["rule"]["groups"] == ["group0", "group1"]
 
 
 def test_tiers_that_the_servers_can_never_hold_are_found_offline() -> None:
-    codes = {}
+    codes, possible = {}, {}
     for servers in (1, 2, 3):
         result = succeeded(run_module("motor_scaling_rule_info", rule=mapping(2, 1), inventory={"servers": servers, "hardware": "A3"}))
         codes[servers] = [finding["code"] for finding in result["findings"]]
-    assert codes == {1: ["R623"], 2: ["R622"], 3: []}
+        possible[servers] = result["tasks"][0]["tier_possible"]
+    assert codes == {1: ["R623"], 2: ["R622"], 3: []} and possible == {1: None, 2: 1, 3: 0}
 
 
 def test_failures_are_simulated_offline_for_servers_by_number_and_by_name() -> None:
@@ -148,7 +150,8 @@ def test_each_live_job_is_told_whether_it_may_create_pods_and_why_not(rules: Rul
     rules.until("mindie-server-d0", "Pending")
     result = rules.info()
     assert rules.proxy.mutating() == []
-    assert result["tasks"] == [{"job_id": rules.namespace, "running": {"group0": 1}, "tier": 1}]
+    counted = {"job_id": rules.namespace, "running": {"group0": 1}, "tier": 1}
+    assert result["tasks"] == [{**counted, "tier_now": None, "tier_possible": None}], "no servers have room for 99 pods"
     assert answers(result) == {
         "p0": (False, "it has all its 1 pods and needs no more"),
         "p1": (False, "tier 1 has its 1 instances of group0 and waits for group1 (0 of 1)"),
@@ -163,7 +166,7 @@ def test_each_live_job_is_told_whether_it_may_create_pods_and_why_not(rules: Rul
     rules.job("mindie-server-d1", group="group1")
     for name in ("mindie-server-d1", "mindie-server-p1"):
         rules.until(name, "Running")
-    assert [task["tier"] for task in succeeded(rules.info())["tasks"]] == [-1]
+    assert [(task["tier"], task["tier_now"], task["tier_possible"]) for task in succeeded(rules.info())["tasks"]] == [(-1, 0, 0)]
 
 
 def test_a_live_rule_that_is_broken_or_absent_is_told_as_such(rules: Rules) -> None:
