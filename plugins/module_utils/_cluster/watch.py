@@ -69,6 +69,8 @@ class Watch:
     asked for. `on_change(old, new)` is called in the thread for each object that came (old is None), changed or went (new is None),
     also when only a list shows it.
 
+    Who lists every `relist_every` seconds goes on watching meanwhile, so that nothing is heard later for that.
+
     A watch whose time is up is opened again. One that breaks, or that is silent for `silent` seconds, is opened again where it
     ended by who lists every `relist_every` seconds anyway, and is followed by a list else; pauses grow while nothing is heard.
     `failed` holds an error whose status is in `lasting`, which ends the watch. Where other answers last, it is asked again, after
@@ -101,6 +103,8 @@ class Watch:
         self._due = self._next_list()
         self._stop = threading.Event()
         self._lock = threading.Lock()
+        self._telling = threading.Lock()
+        self._touched: set[Key] | None = None
         self._pause = FIRST_PAUSE
         self._restarts = self._relists = 0
         self._heard = self._listed = self._relist_seconds = 0.0
@@ -149,8 +153,10 @@ class Watch:
         """List where that is due, and watch until the watch ends."""
         began, least, most = time.monotonic(), 0.0, LONGEST_PAUSE
         try:
-            if self._must_list or began >= self._due:
+            if self._must_list:
                 self._list()
+            elif began >= self._due:
+                self._list_beside()
             if self._follow():
                 return
             self._note("the watch ended before its time")
@@ -173,7 +179,9 @@ class Watch:
             self.failed = error
             self._changed.set()
         elif unknown:
-            self._replace({}, "")
+            self._version = ""
+            with self._telling:
+                self._replace({})
         with self._lock:
             self.synced = self._unknown = unknown
         return (LASTING_PAUSE if unknown else 0.0), LASTING_PAUSE
@@ -229,19 +237,67 @@ class Watch:
             return
         key = _key(obj)
         new = None if kind == "DELETED" else self._cut(obj)
-        with self._lock:
-            old = self._objects.get(key)
-            if new is not None:
-                self._objects[key] = new
-            elif old is not None and _uid(old) == _uid(obj):
-                del self._objects[key]
-            else:
-                return  # it went unseen, and another one may have its name
-        self._tell(old, new)
+        with self._telling:
+            if self._touched is not None:
+                self._touched.add(key)
+            with self._lock:
+                old = self._objects.get(key)
+                if new is not None:
+                    self._objects[key] = new
+                elif old is not None and _uid(old) == _uid(obj):
+                    del self._objects[key]
+                else:
+                    return  # it went unseen, and another one may have its name
+            self._tell(old, new)
         self._changed.set()
 
     def _list(self) -> None:
+        """Take over what there is: nothing is heard meanwhile."""
         began = time.monotonic()
+        found, self._version = self._read()
+        with self._telling:
+            self._touched = None
+            self._replace(found)
+        with self._lock:
+            self.synced, self._unknown = True, False
+        self._must_list, self._due = False, self._next_list()
+        self._count(began)
+
+    def _list_beside(self) -> None:
+        """List while the watch goes on. What it tells of meanwhile is newer than the list, or will be when it has told all."""
+        began, self._due = time.monotonic(), self._next_list()
+        with self._telling:
+            self._touched = set()
+
+        def work() -> None:
+            try:
+                found, dummy = self._read()
+            except _Stopped:
+                return
+            except Exception as error:  # the watch itself says what is wrong, if it is; a list alone is missed by nobody for a while
+                self._due = min(self._due, time.monotonic() + LASTING_PAUSE)
+                self._note(str(error), broke=False)
+                return
+            with self._telling:
+                touched, self._touched = self._touched, None
+                if touched is None:
+                    return  # another list was taken over
+                fresh = {key: obj for key, obj in found.items() if key not in touched}
+                self._replace(fresh | {key: self._objects[key] for key in touched & self._objects.keys()})
+            self._count(began)
+
+        threading.Thread(target=work, name=f"list {self._kind} {self._namespace or ''}", daemon=True).start()
+
+    def _count(self, began: float) -> None:
+        """A list has been taken over."""
+        with self._lock:
+            self._relists += 1
+            self._listed = time.monotonic()
+            self._relist_seconds = self._listed - began
+        self._changed.set()
+
+    def _read(self) -> tuple[dict[Key, Object], str]:
+        """All objects, those that are known already as they are known, and the version of the list."""
         found: dict[Key, Object] = {}
         version = ""
         for page in self._lists.pages(self._kind, self._namespace, field_selector=self._selector):
@@ -252,20 +308,12 @@ class Watch:
                 found[key] = known if known is not None and _same(known, item) else self._cut(item)
             version = page.resource_version
             del page  # not two pages at once
-        self._replace(found, version)
-        with self._lock:
-            self.synced, self._unknown = True, False
-            self._relists += 1
-            self._listed = time.monotonic()
-            self._relist_seconds = self._listed - began
-        self._must_list, self._due = False, self._next_list()
-        self._changed.set()
+        return found, version
 
-    def _replace(self, found: dict[Key, Object], version: str) -> None:
+    def _replace(self, found: dict[Key, Object]) -> None:
         """Take over what there is, and tell in what it differs from what was known."""
         with self._lock:
             known, self._objects = self._objects, found
-            self._version = version
         for key, old in known.items():
             if key not in found:
                 self._tell(old, None)
