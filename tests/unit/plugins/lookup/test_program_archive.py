@@ -174,3 +174,9 @@ def test_nothing_is_written_when_an_archive_is_built(tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     build(folder)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_the_watcher_leaves_room_in_its_config_map() -> None:
+    """Code and settings have 1 MiB. What makes it larger is mostly what it imports: see what of it is needed."""
+    archive = build(ROOT / "roles" / "motor_rescheduling_watcher" / "files" / "rescheduling_watcher")
+    assert len(archive) < 900 * 1024, f"{len(archive)} bytes: {names(archive)}"
