@@ -31,9 +31,10 @@ class Stream:
 
     def open(self) -> Iterator[bytes]:
         self.opened.release()
-        while True:
-            yield self._lines.get()
+        while line := self._lines.get():
+            yield line
             self._lines.task_done()
+        self._lines.task_done()
 
     def say(self, event: Event) -> None:
         """Returns when the watch has taken it over."""
@@ -50,6 +51,11 @@ class Stream:
         self._lines.task_done()  # nobody asks for what follows in this one
         self.wait()
 
+    def end(self) -> None:
+        """The time of the watch is up: it is opened again."""
+        self._lines.put(b"")
+        self.wait()
+
     def wait(self) -> None:
         """Until the watch is open."""
         if not self.opened.acquire(timeout=PATIENCE):
@@ -57,14 +63,21 @@ class Stream:
 
 
 class MemoryServer:
-    """Objects by kind, namespace and name. Each change has a version; the event that tells of it is returned, and said to nobody."""
+    """Objects by kind, namespace and name. Each change has a version; the event that tells of it is returned, and said to nobody.
+
+    While `answers` is not set, lists are made and kept back.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[tuple[str, str], Obj]] = defaultdict(dict)
         self._version = 0
         self._streams: dict[str, Stream] = {}
         self._made: dict[tuple[str, str, str], int] = defaultdict(int)
+        self._lists: dict[str, list[Obj]] = {}
         self._lock = threading.Lock()
+        self.listing = threading.Semaphore(0)
+        self.answers = threading.Event()
+        self.answers.set()
 
     def put(self, kind: str, obj: Obj) -> Event:
         """Create or change an object."""
@@ -117,11 +130,16 @@ class MemoryServer:
             raise ValueError(f"a watch does not send {method} {path}")
         if stream:
             return Response(200, b"", self.stream(kind, scope).open())
-        found = [obj for (namespace, name), obj in sorted(self.objects[kind].items()) if scope in (None, namespace)]
-        begin = int(asked.get("continue", 0))
-        more = {"continue": str(begin + PAGE)} if begin + PAGE < len(found) else {}
+        token, dummy, begin = asked.get("continue", "").partition("/")
+        if not token:
+            token = f"{kind} {scope} {self._version} {threading.get_ident()}"
+            self._lists[token] = [obj for (namespace, name), obj in sorted(self.objects[kind].items()) if scope in (None, namespace)]
+            self.listing.release()
+        self.answers.wait(PATIENCE)
+        found, at = self._lists[token], int(begin or 0)
+        more = {"continue": f"{token}/{at + PAGE}"} if at + PAGE < len(found) else {}
         metadata = {"resourceVersion": str(self._version), **more}
-        return Response(200, json.dumps({"metadata": metadata, "items": found[begin : begin + PAGE]}).encode())
+        return Response(200, json.dumps({"metadata": metadata, "items": found[at : at + PAGE]}).encode())
 
 
 _PATHS = {kind.plural: name for name, kind in KINDS.items()}

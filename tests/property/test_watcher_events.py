@@ -28,6 +28,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import 
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.watch import Watch
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.overview_details import service_report
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.servers import servers, servers_view
+from tests.cluster.kube_client import wait_for
 from tests.property import histories
 from tests.property.histories import NAMESPACES, Heard, Op
 from tests.property.memory_server import MemoryServer
@@ -55,6 +56,7 @@ class Watched:
         self.world.start()
         for kind, scope in self._watches():
             server.stream(kind, scope).wait()
+            server.listing.acquire()
 
     def hear(self, heard: Heard) -> None:
         """One event reaches the watch whose it is."""
@@ -66,6 +68,21 @@ class Watched:
         for kind, scope in self._watches():
             if kind in histories.KINDS:
                 self._server.stream(kind, scope).break_off()
+
+    def begin_to_list(self) -> None:
+        """It is time to list everything, while the watches go on. The lists are kept back until `end_of_lists`."""
+        self._server.answers.clear()
+        for watch in self.world._watches:
+            watch._due = 0.0
+        for kind, scope in self._watches():
+            self._server.stream(kind, scope).end()
+            if not self._server.listing.acquire(timeout=10.0):
+                raise TimeoutError(f"nobody lists {kind}s")
+
+    def end_of_lists(self) -> None:
+        """The lists arrive."""
+        self._server.answers.set()
+        wait_for(lambda: all(health.relists == 2 for health in self.world.health()), 10.0, "all is listed", 0.0005)
 
     def decide(self, namespace: str) -> Decisions:
         """As the loop decides, of what has been so for long."""
@@ -148,6 +165,26 @@ def same_with_the_next_list(ops: list[Op], seed: int, wide: bool) -> None:
     assert plans == told_anew(server, wide=wide)
 
 
+def same_with_a_list_beside(ops: list[Op], seed: int, wide: bool) -> None:
+    """Events lost, doubled, and in any order; then a list, while the watch goes on as it should."""
+    server, chance = MemoryServer(), random.Random(seed)
+    histories.begin(server)
+    early = chance.randrange(len(ops) + 1)
+    with watched(server, wide=wide) as found:
+        for heard in histories.garbled(histories.happen(server, ops[:early]), chance):
+            found.hear(heard)
+        found.begin_to_list()
+        told = histories.interleaved(histories.happen(server, ops[early:]), chance)
+        late = chance.randrange(len(told) + 1)
+        for heard in told[:late]:
+            found.hear(heard)
+        found.end_of_lists()
+        for heard in told[late:]:
+            found.hear(heard)
+        plans = {namespace: found.plan(namespace) for namespace in NAMESPACES}
+    assert plans == told_anew(server, wide=wide)
+
+
 def same_for_who_looks_at_what_has_changed(ops: list[Op], seed: int, wide: bool) -> None:
     """As the loop does: only namespaces that the world names are decided upon, at any time."""
     server, chance = MemoryServer(), random.Random(seed)
@@ -192,6 +229,10 @@ def test_events_lost_doubled_and_in_any_order_end_in_the_same_plan_with_the_next
     check(same_with_the_next_list)
 
 
+def test_a_list_that_takes_long_undoes_nothing_that_was_heard_meanwhile() -> None:
+    check(same_with_a_list_beside)
+
+
 def test_whoever_looks_only_at_what_has_changed_has_the_plans_of_now() -> None:
     check(same_for_who_looks_at_what_has_changed)
 
@@ -208,6 +249,14 @@ def lists_tell_of_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
             real(self, old, new)
 
     monkeypatch.setattr(Watch, "_tell", tell)
+
+
+def lists_are_newer_than_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nothing(set[Any]):
+        def add(self, item: Any) -> None:
+            """Forget it."""
+
+    monkeypatch.setattr(watches, "set", Nothing, raising=False)
 
 
 def what_is_known_is_new_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,6 +279,7 @@ def servers_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (names_are_all, same_without_a_list),
         (lists_tell_of_no_end, same_with_the_next_list),
+        (lists_are_newer_than_events, same_with_a_list_beside),
         (what_is_known_is_new_enough, same_with_the_next_list),
         (only_the_specification_counts, same_for_who_looks_at_what_has_changed),
         (servers_do_not_count, same_for_who_looks_at_what_has_changed),
