@@ -67,20 +67,25 @@ class Programs:
         places = self.watched if namespaces is None else namespaces
         return [{"rules": NODES}, *({"namespace": place, "rules": PODS} for place in places)]
 
+    def options(self, **options: Any) -> dict[str, Any]:
+        """What installs the program in its usual form, but for these options."""
+        reached = {"kubeconfig": self.proxy.kubeconfig, "name": NAME, "namespace": self.namespace, "wait_timeout": 30}
+        usual = {"image": "registry.example/program:1", "archive": ARCHIVE, "settings": {"port": 8080}, "rights": self.rights()}
+        return {**reached, **usual, **options}
+
     def run(self, **options: Any) -> dict[str, Any]:
         """Run the module through the proxy, whose list of requests starts anew."""
         self.proxy.clear()
-        given = {"kubeconfig": self.proxy.kubeconfig, "name": NAME, "namespace": self.namespace, "wait_timeout": 30}
-        return run_module("motor_program", **{**given, **options})
+        return run_module("motor_program", **options)
 
-    def install(self, **options: Any) -> dict[str, Any]:
+    def install(self, *, check_mode: bool = False, diff: bool = False, **options: Any) -> dict[str, Any]:
         """Have the program in its usual form, but for these options."""
-        usual = {"image": "registry.example/program:1", "archive": ARCHIVE, "settings": {"port": 8080}, "rights": self.rights()}
-        return self.run(**{**usual, **options})
+        return self.run(check_mode=check_mode, diff=diff, **self.options(**options))
 
     def remove(self, **options: Any) -> dict[str, Any]:
         """Have nothing of it."""
-        return self.run(state="absent", **options)
+        reached = {name: value for name, value in self.options().items() if name in ("kubeconfig", "name", "namespace", "wait_timeout")}
+        return self.run(**{**reached, "state": "absent", **options})
 
     def path(self, kind: str, namespace: str | None, name: str = "") -> str:
         """URL path of a collection or an object."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import signal
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +25,7 @@ from tests.cluster.pod_runner import PodRunner
 from tests.functional.conftest import Driver
 from tests.functional.programs import ARCHIVE, ECHO, NAME, PODS, Programs, everything
 from tests.functional.test_modules import succeeded
+from tests.support.module_process import ModuleProcess
 from tests.tools.environment import CACHE
 
 LEDGER = "ascend.mindie/namespaces"
@@ -357,6 +360,34 @@ def test_ended_at_any_write_it_is_finished_by_the_same_task(programs: Programs, 
         assert programs.picture() == wanted, f"{name} ended {how} write {number}"
         unchanged(act(programs, name, wait=False), programs)
     show(f"{name}, ended {how} each of {total} writes: finished by the same task")
+
+
+@pytest.mark.parametrize("how", [BEFORE, AFTER])
+def test_killed_amid_its_writes_it_is_finished_by_the_same_task(programs: Programs, how: str) -> None:
+    succeeded(programs.install(wait=False))
+    wanted = programs.picture()
+    succeeded(programs.remove())
+    with ModuleProcess("motor_program") as process:
+        programs.proxy.fault(method="POST", path="/rolebindings", nth=1, drop=how, when=how, call=lambda _: process.send(signal.SIGKILL))
+        process.start(**programs.options())
+        with pytest.raises(RuntimeError):
+            process.result()
+    programs.proxy.heal()
+    assert programs.get("configmaps") and not programs.get("deployments")
+    succeeded(programs.install(wait=False))
+    assert programs.picture() == wanted
+
+
+def test_told_to_stop_while_it_waits_it_ends_in_order_and_says_how_to_go_on(programs: Programs) -> None:
+    programs.cluster.behave(programs.namespace, {}, {"fake/never-ready": "true"})
+    with ModuleProcess("motor_program") as process:
+        process.start(**programs.options(wait_timeout=60))
+        wait_for(lambda: programs.get("deployments"), 30, "it waits")
+        time.sleep(1)
+        process.send(signal.SIGTERM)
+        told = process.result(20)
+    assert told["reason"] == "Interrupted" and "while waiting for its pods" in told["msg"] and "Run the task again" in told["msg"]
+    assert told["changed"] and told["actions"][-1]["kind"] == "Deployment"
 
 
 @pytest.mark.parametrize(("first", "then"), [("install", "remove"), ("remove", "install"), ("change", "remove"), ("change", "install")])
