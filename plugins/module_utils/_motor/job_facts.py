@@ -10,7 +10,7 @@ good. The others, like those of PodGroups, keep the past (ground facts of the As
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -161,16 +161,6 @@ def failed_for_good(job: Object) -> str:
 def is_invalid(job: Object) -> bool:
     """Whether the operator has refused the job as it is, so that the same one would be refused again."""
     return (_failed(job) or {}).get("reason") == "JobValidFailed"
-
-
-def by_owner(pod_groups: Iterable[Object]) -> dict[str, Object]:
-    """PodGroups by the uid of their AscendJob."""
-    return {_owner_uid(group): group for group in pod_groups}
-
-
-def running(pod_groups: Sequence[Object], rule: str, task: str) -> dict[str, int]:
-    """PodGroups in phase `Running` by group, as the operator counts them for the jobs of one rule and task. For many, see `Census`."""
-    return dict(Census(pod_groups).running(rule, task))
 
 
 def _failed(job: Object) -> Object | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.ascend.mindie.plugins.module_utils._motor import job_facts, scaling_rule
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import scaling_rule
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_facts import Census, facts
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_reader import DATA_KEY, Size
 
@@ -90,7 +90,7 @@ def test_pod_groups_of_another_task_or_rule_do_not_count() -> None:
         other = pod_group("x", "Running", "g1")
         other["metadata"]["labels"] = {**other["metadata"]["labels"], label: "another"}
         others.append(other)
-    assert job_facts.running(others, "rule", "task") == {}
+    assert Census(others).running("rule", "task") == {}
 
 
 def test_ready_pods_run_only_when_the_rule_counts_them() -> None:
