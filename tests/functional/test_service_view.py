@@ -136,6 +136,23 @@ def test_what_waits_for_npus_says_how_many_are_missing(live: Live) -> None:
     assert live.said(P0) == ("pending", "its PodGroup is Pending: not enough NPUs are free, or its queue is not open")
 
 
+def test_who_waits_is_told_which_held_job_reserves_the_npus(live: Live) -> None:
+    live.rule(*TWO_TIERS)
+    free = live.shown(servers=True)["npus"]["free"]
+    live.rings(P0)
+    live.job(P0, pods=free // 8 - 1)
+    live.wait_running(P0)
+    live.start(p1="g0")
+    live.wait_reason(P1, "PodCreateFailed")
+    live.start(d0="g1")
+    live.wait_phase("Pending", D0)
+    assert live.said(P1, servers=True)[0] == "held"
+    reserved = f"8 NPUs are free, but 8 of them are reserved by jobs that were let in before and have no pods: {P1}"
+    assert live.said(D0, servers=True) == ("pending", f"its PodGroup is Pending: {reserved}")
+    (task,) = live.shown(servers=True)["service"]["tasks"]
+    assert (task["tier_now"], task["tier_possible"]) == (None, 1), "once the held job is deleted"
+
+
 def test_a_pod_that_fits_on_no_server_says_how_much_is_missing(live: Live) -> None:
     live.rule({"g0": 1, "g1": 1})
     live.rings(P0)
