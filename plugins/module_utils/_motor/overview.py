@@ -22,9 +22,10 @@ from .guard import unfinished_verb
 from .hardware import SUPER_POD_BLOCK
 from .job_facts import GROUP_LABEL
 from .overview_tasks import tasks_view
+from .ownership import JOB_APP
 from .record import HOLD_ANNOTATION, intent_of
 from .shortage import Room
-from .state import Instance, Object, Snapshot, instance_of, settled_backend
+from .state import ControlRole, Instance, Object, Snapshot, instance_of, settled_backend
 from .stored import baseline_counts
 
 PENDING, STARTING = "pending", "starting"
@@ -40,8 +41,9 @@ def service_view(snapshot: Snapshot, *, servers: Sequence[Server] | None = None)
     instances = _explained(snapshot, state.instances)
     instances = _with_amounts(snapshot, instances, servers) if servers is not None else instances
     groups = {job["metadata"]["name"]: _labels(job).get(GROUP_LABEL, "") for job in snapshot.jobs}
+    control = tuple(replace(role, reason=_why_no_pods(snapshot, role)) if not role.pods else role for role in state.control)
     return {
-        **replace(state, instances=tuple(instances)).to_dict(),
+        **replace(state, instances=tuple(instances), control=control).to_dict(),
         "instances": [{**item.to_dict(), "group": groups.get(item.name, "")} for item in instances],
         "hold": HOLD_ANNOTATION in _annotations(snapshot.config_map),
         "unfinished": unfinished_verb(snapshot) or "",
@@ -50,6 +52,16 @@ def service_view(snapshot: Snapshot, *, servers: Sequence[Server] | None = None)
         "drift": found.to_dict(),
         "tasks": tasks_view(snapshot),
     }
+
+
+def _why_no_pods(snapshot: Snapshot, role: ControlRole) -> str:
+    """Why a control role has no pods, as its AscendJob tells."""
+    if snapshot.backend != job_facts.BACKEND:
+        return role.reason
+    jobs = sorted((job for job in snapshot.jobs if _labels(job).get("app") == JOB_APP.get(role.name)), key=_name)
+    census = job_facts.Census(snapshot.pod_groups, snapshot.rule_named)
+    told = [fact.verdict[1] for fact in job_facts.facts(jobs, census, ()) if fact.job is not None and fact.verdict]
+    return "; ".join(told) or ("it is being deleted" if jobs else "its AscendJob is not there")
 
 
 def _lock(snapshot: Snapshot) -> dict[str, str] | None:

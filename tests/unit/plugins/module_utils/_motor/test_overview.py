@@ -189,6 +189,21 @@ def test_what_has_been_starting_for_long_says_what_is_behind_it() -> None:
     }
 
 
+def test_a_control_role_without_pods_says_why() -> None:
+    def reasons(*jobs: Any, phase: str = "Pending") -> dict[str, str]:
+        found = snapshot(jobs, [pod_group(item, phase) for item in jobs])
+        return {role["name"]: role["reason"] for role in view(found)["control"]}
+
+    controller = job("p9", npus=0)
+    controller["metadata"]["labels"] = {"app": "mindie-ms-controller"}
+    absent = "its AscendJob is not there"
+    waits = "its PodGroup is Pending: not enough NPUs are free, or its queue is not open"
+    assert reasons(controller) == {"controller": waits, "coordinator": absent}
+    assert reasons(failed(controller))["controller"] == "AscendJob mindie-server-p9 has failed for good: a pod failed"
+    controller["metadata"]["deletionTimestamp"] = STOP
+    assert reasons(controller)["controller"] == "it is being deleted"
+
+
 def test_instances_without_pods_say_what_they_will_have() -> None:
     (item,) = view(alone("Pending", own=job("p1", pods=2)))["instances"]
     assert (item["pods"], item["pods_ready"], item["npus"], item["nodes"], item["group"]) == (2, 0, 16, [], "g0")
