@@ -18,7 +18,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._cluster import watc
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.client import connect_program
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.watch import Watch
 from tests.cluster import Cluster
-from tests.cluster.fault_proxy import FaultProxy, Request
+from tests.cluster.fault_proxy import AFTER, BEFORE, FaultProxy, Request
 
 PATH = "/configmaps$"
 SILENT = 1.0
@@ -44,15 +44,29 @@ class Listener:
     def __init__(self) -> None:
         self.told: list[tuple[Any, Any]] = []
         self.known: Seen = {}
+        self.gone: set[str] = set()
+        self.troubles: list[Exception] = []
 
     def hear(self, old: Any, new: Any) -> None:
+        try:
+            self._hear(old, new)
+        except (AssertionError, KeyError) as error:
+            self.troubles.append(error)
+            raise
+
+    def _hear(self, old: Any, new: Any) -> None:
         self.told.append((old, new))
         if old is not None:
             key, seen = identity(old)
             assert self.known.pop(key) == seen, "what is said to have been there was there"
+            if new is None:
+                self.gone.add(seen[0])
+            else:
+                assert int(identity(new)[1][1]) > int(seen[1]), "nothing goes back to what it was before"
         if new is not None:
             key, seen = identity(new)
             assert key not in self.known, "what is said to be new is new"
+            assert seen[0] not in self.gone, "what went does not come back"
             self.known[key] = seen
 
 
@@ -86,6 +100,7 @@ class Watched:
         """Wait until the cache and the listener say what a fresh list says; returns the seconds that took."""
         began = time.monotonic()
         while True:
+            assert self.listener.troubles == []
             if self.watch.health.synced and self.truth() == self.cached() == self.listener.known:
                 return time.monotonic() - began
             assert time.monotonic() - began < PATIENCE, (self.watch.health, self.truth(), self.cached(), self.listener.known)
@@ -171,6 +186,83 @@ def test_deletions_that_were_never_told_are_found_by_the_regular_list(
     assert watched.watch.health.relists >= 2 and watched.watch.health.restarts == 0
     watched.watch.stop()
     show(f"lists every 2 s, lost deletions found after {seconds:.1f} s")
+
+
+class Held:
+    """Holds the next request that lists, or the next one that watches, until it is let go."""
+
+    def __init__(self, watched: Watched, *, watch: bool, when: str = BEFORE) -> None:
+        self._there, self._go = threading.Event(), threading.Event()
+        watched.proxy.fault(path=PATH, watch=watch, nth=1, call=self._hold, when=when)
+
+    def wait(self) -> None:
+        assert self._there.wait(PATIENCE)
+
+    def let_go(self) -> None:
+        self._go.set()
+
+    def _hold(self, request: Request) -> None:
+        self._there.set()
+        self._go.wait(PATIENCE)
+
+
+def list_taken_over(watched: Watched, held: Held) -> None:
+    """Let a list go, and wait until it is taken over; it knows everything."""
+    before = watched.watch.health.relists
+    held.let_go()
+    watched.until(lambda: watched.watch.health.relists > before)
+    assert watched.cached() == watched.truth() == watched.listener.known
+
+
+def told_while_the_list_is_on_its_way(watched: Watched) -> None:
+    """The list was answered before the changes that the watch has told of."""
+    listing = Held(watched, watch=False, when=AFTER)
+    listing.wait()
+    watched.change_all()
+    watched.until_true()
+    list_taken_over(watched, listing)
+
+
+def listed_before_it_is_told(watched: Watched) -> None:
+    """The watch tells, step by step, what the list knows already."""
+    listing, watching = Held(watched, watch=False), Held(watched, watch=True)
+    listing.wait()
+    watching.wait()
+    for number in range(3):
+        watched.put("changed", str(number))
+    watched.change_all()
+    list_taken_over(watched, listing)
+    watching.let_go()
+
+
+def half_told_before_the_list(watched: Watched) -> None:
+    """Of two changes the watch has told the first one, and the list knows both."""
+    listing = Held(watched, watch=False)
+    listing.wait()
+    watched.put("changed", "first")
+    watched.until_true()
+    watching = Held(watched, watch=True)
+    watched.proxy.cut_watches()
+    watching.wait()
+    watched.put("changed", "second")
+    watched.take("gone")
+    list_taken_over(watched, listing)
+    watching.let_go()
+
+
+@pytest.mark.parametrize("race", [told_while_the_list_is_on_its_way, listed_before_it_is_told, half_told_before_the_list])
+def test_nothing_goes_back_to_what_it_was_when_list_and_watch_overtake_each_other(
+    cluster: Cluster, proxy: FaultProxy, namespace: str, race: Callable[[Watched], None]
+) -> None:
+    watched = Watched(cluster, proxy, namespace, relist_every=1.0, silent=PATIENCE)
+    for name in ("changed", "gone", "again"):
+        watched.put(name)
+    watched.until_true()
+    race(watched)
+    watched.put("after")
+    watched.until(lambda: any(item["metadata"]["name"] == "after" for item in watched.watch.objects()))
+    watched.until_true()
+    watched.watch.stop()
 
 
 def test_an_api_server_that_dies_and_comes_back(tmp_path_factory: pytest.TempPathFactory, show: Show) -> None:
@@ -328,6 +420,7 @@ def test_a_kind_that_comes_later_is_found_and_one_that_goes_has_no_objects(
         proxy.cut_watches()
         until(lambda: watch.health.unknown)
         assert watch.objects() == () and listener.known == {}
+        listener.gone.clear()  # the fault did not tell the truth
         proxy.heal()
         until(lambda: len(watch.objects()) == len(listener.known) == 1)
     finally:

@@ -66,8 +66,8 @@ class Watch:
     """Keeps `objects` of one kind up to date in a thread, in one namespace or (None) in the cluster. `changed` is set after every change.
 
     Without `items` (and the `version` of their list) it lists first: page by page, each page cut with `keep` before the next one is
-    asked for. `on_change(old, new)` is called in the thread for each object that came (old is None), changed or went (new is None),
-    also when only a list shows it.
+    asked for. `on_change(old, new)` is called, one call at a time, for each object that came (old is None), changed or went (new is None),
+    also when only a list shows it; no object goes back to what it was.
 
     Who lists every `relist_every` seconds goes on watching meanwhile, so that nothing is heard later for that.
 
@@ -104,7 +104,8 @@ class Watch:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._telling = threading.Lock()
-        self._touched: set[Key] | None = None
+        self._touched: dict[Key, int] | None = None
+        self._floor = 0
         self._pause = FIRST_PAUSE
         self._restarts = self._relists = 0
         self._heard = self._listed = self._relist_seconds = 0.0
@@ -237,9 +238,12 @@ class Watch:
             return
         key = _key(obj)
         new = None if kind == "DELETED" else self._cut(obj)
+        number = _number(self._version)
         with self._telling:
+            if 0 < number <= self._floor:
+                return  # a list that was taken over knows this, and perhaps better
             if self._touched is not None:
-                self._touched.add(key)
+                self._touched[key] = number
             with self._lock:
                 old = self._objects.get(key)
                 if new is not None:
@@ -256,7 +260,7 @@ class Watch:
         began = time.monotonic()
         found, self._version = self._read()
         with self._telling:
-            self._touched = None
+            self._touched, self._floor = None, 0
             self._replace(found)
         with self._lock:
             self.synced, self._unknown = True, False
@@ -264,14 +268,15 @@ class Watch:
         self._count(began)
 
     def _list_beside(self) -> None:
-        """List while the watch goes on. What it tells of meanwhile is newer than the list, or will be when it has told all."""
+        """List while the watch goes on. What that tells may be older than the list, or newer: versions are numbers that grow."""
         began, self._due = time.monotonic(), self._next_list()
+        touched: dict[Key, int] = {}
         with self._telling:
-            self._touched = set()
+            self._touched = touched
 
         def work() -> None:
             try:
-                found, dummy = self._read()
+                found, version = self._read()
             except _Stopped:
                 return
             except Exception as error:  # the watch itself says what is wrong, if it is; a list alone is missed by nobody for a while
@@ -279,11 +284,12 @@ class Watch:
                 self._note(str(error), broke=False)
                 return
             with self._telling:
-                touched, self._touched = self._touched, None
-                if touched is None:
-                    return  # another list was taken over
-                fresh = {key: obj for key, obj in found.items() if key not in touched}
-                self._replace(fresh | {key: self._objects[key] for key in touched & self._objects.keys()})
+                if self._touched is not touched:
+                    return  # a later list was begun or taken over: this one is too old
+                self._touched, self._floor = None, _number(version)
+                newer = {key for key, number in touched.items() if number > self._floor}
+                listed = {key: obj for key, obj in found.items() if key not in newer}
+                self._replace(listed | {key: self._objects[key] for key in newer & self._objects.keys()})
             self._count(began)
 
         threading.Thread(target=work, name=f"list {self._kind} {self._namespace or ''}", daemon=True).start()
@@ -340,6 +346,11 @@ class Watch:
 def _key(obj: Object) -> Key:
     metadata = obj["metadata"]
     return metadata.get("namespace") or "", metadata["name"]
+
+
+def _number(version: str) -> int:
+    """A resourceVersion as the number that it is, 0 when it is none."""
+    return int(version) if version.isdecimal() else 0
 
 
 def _uid(obj: Object) -> Any:
