@@ -36,7 +36,13 @@ def job(name: str, group: str = "group0", **metadata: Any) -> Object:
 
 def pod_group(name: str, phase: str, group: str = "group0") -> Object:
     owner = {"kind": "AscendJob", "name": name, "uid": f"uid-{name}"}
-    metadata = {"name": f"{name}-uid-{name}", "namespace": NAMESPACE, "uid": f"pg-{name}", "ownerReferences": [owner], "labels": labels(group)}
+    metadata = {
+        "name": f"{name}-uid-{name}",
+        "namespace": NAMESPACE,
+        "uid": f"pg-{name}",
+        "ownerReferences": [owner],
+        "labels": labels(group),
+    }
     return {"metadata": metadata, "status": {"phase": phase}}
 
 
@@ -63,7 +69,11 @@ def node(name: str, *, ready: str = "True", npus: int = 8) -> Object:
 
 def rule(*tiers: Mapping[str, int], text: str | None = None, version: str = "5") -> Object:
     written = scaling_rule.write([{group: Size(number, 1) for group, number in tier.items()} for tier in tiers]) if text is None else text
-    return {"kind": "ConfigMap", "metadata": {"name": RULE, "namespace": NAMESPACE, "uid": "rule", "resourceVersion": version}, "data": {DATA_KEY: written}}
+    return {
+        "kind": "ConfigMap",
+        "metadata": {"name": RULE, "namespace": NAMESPACE, "uid": "rule", "resourceVersion": version},
+        "data": {DATA_KEY: written},
+    }
 
 
 def motor_config(prefill: int, decode: int, **annotations: str) -> Object:

@@ -20,7 +20,7 @@ from .instances import parse_instance_name
 from .ownership import metadata_labels
 from .plan import GONE, RUNNING, Plan, Step, Subject, Write, create, delete, update
 from .rank_tables import initial, rank_table_name
-from .state import Object, Snapshot, service_state
+from .state import Object, Snapshot, is_deleted, service_state
 from .stored import baseline_counts
 from .workloads import ASCEND_JOB, JOB_LABEL
 
@@ -37,7 +37,9 @@ def plan_recreate(snapshot: Snapshot, name: str, own: str = "") -> Plan:
     """
     job = next((found for found in snapshot.jobs if found["metadata"]["name"] == name), None)
     steps = _steps(snapshot, name, job, kept(snapshot).get(name))
-    why = (held_by_hand(snapshot) or locked(snapshot, own)) if steps else ""
+    leaving = [found["metadata"]["name"] for found in snapshot.jobs if is_deleted(found)]
+    waits = f"still being deleted: {', '.join(leaving)}" if leaving else ""
+    why = (held_by_hand(snapshot) or locked(snapshot, own) or waits) if steps else ""
     if why:
         raise Refused(f"Cannot recreate AscendJob {snapshot.namespace}/{name}: {why}.", reason="NotRecreated")
     counts = service_state(snapshot).counts()

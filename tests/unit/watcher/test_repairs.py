@@ -14,6 +14,7 @@ from rescheduling_watcher.repairs import Decisions, decide_repairs, timed
 from rescheduling_watcher.settings import ACTS, Settings
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import hands_off
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import Refused
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_recreate import NUDGED
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_recreate import plan_recreate as recreation
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
@@ -237,3 +238,12 @@ def test_every_repair_has_a_key_of_its_own() -> None:
     found = [decide(seen).repairs[0].key for seen in (task(), failed(), missing())]
     assert len(set(found)) == 3
     assert repairs.Repair("nudge", "a", "AscendJob", "b", "").key == "nudge a/b"
+
+
+def test_a_job_is_not_created_again_beside_one_that_is_being_deleted() -> None:
+    """Not even when that began after the decision."""
+    full = replace(
+        failed(jobs=[job(P0, deletionTimestamp="x"), job(P1, conditions=FAILED), job(D0, "group1")]), config_map=motor_config(2, 1)
+    )
+    with pytest.raises(Refused, match=f"still being deleted: {P0}"):
+        recreation(full, P1, "watcher/")
