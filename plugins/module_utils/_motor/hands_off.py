@@ -10,6 +10,8 @@ from .ownership import LEASE
 from .record import HOLD_ANNOTATION, intent_of
 from .state import Object, Snapshot
 
+# Why a plan is refused that would be made by now if nobody else was at it.
+HANDS_OFF = "HandsOff"
 # The specification of a job that is being created again, in a ConfigMap with annotations for the job's name and its old uid.
 KEPT_PREFIX = "ascend-mindie-recreate-"
 JOB, OLD_UID = "ascend.mindie/recreates", "ascend.mindie/recreated-from"

@@ -15,7 +15,7 @@ from typing import Any
 from . import job_facts, siblings
 from .errors import Refused
 from .guard import RECREATE
-from .hands_off import JOB, KEPT_PREFIX, OLD_UID, held_by_hand, kept, locked
+from .hands_off import HANDS_OFF, JOB, KEPT_PREFIX, OLD_UID, held_by_hand, kept, locked
 from .instances import parse_instance_name
 from .ownership import metadata_labels
 from .plan import GONE, RUNNING, Plan, Step, Subject, Write, create, delete, update
@@ -41,7 +41,7 @@ def plan_recreate(snapshot: Snapshot, name: str, own: str = "") -> Plan:
     waits = f"still being deleted: {', '.join(leaving)}" if leaving else ""
     why = (held_by_hand(snapshot) or locked(snapshot, own) or waits) if steps else ""
     if why:
-        raise Refused(f"Cannot recreate AscendJob {snapshot.namespace}/{name}: {why}.", reason="NotRecreated")
+        raise Refused(f"Cannot recreate AscendJob {snapshot.namespace}/{name}: {why}.", reason=HANDS_OFF)
     counts = service_state(snapshot).counts()
     # Where no service of ours is, its lock does not stay, either.
     removes = snapshot.config_map is None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from . import counts, drift
 from .errors import Refused
 from .guard import RESTORE
-from .hands_off import held_by_hand, kept, locked
+from .hands_off import HANDS_OFF, held_by_hand, kept, locked
 from .plan import Plan
 from .record import APPLIED, standing
 from .state import Snapshot, service_state
@@ -41,7 +41,7 @@ def plan_restore(snapshot: Snapshot, own: str = "") -> Plan:
         return Plan(RESTORE, snapshot.namespace)
     why = obstacle(snapshot, own)
     if why:
-        raise Refused(f"Cannot restore instances of {snapshot.namespace}: {why}.", reason="NotRestored")
+        raise Refused(f"Cannot restore instances of {snapshot.namespace}: {why}.", reason=HANDS_OFF)
     state = service_state(snapshot)
     wanted = _wanted(baseline_counts(snapshot.config_map) or {}, state.counts(), state.owners)
     return Plan(

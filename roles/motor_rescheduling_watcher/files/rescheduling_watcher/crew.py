@@ -14,10 +14,11 @@ from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Conflict
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.election import Election
-from ansible_collections.ascend.mindie.plugins.module_utils._cluster.lock import LockLost
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.lock import LockHeld, LockLost
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.signals import Interrupted
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import MotorError
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.events import News
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.hands_off import HANDS_OFF
 
 from .acts import Acts
 from .board import Board
@@ -124,11 +125,14 @@ class Crew:
                 self._end(repair, DONE, outcome.said, outcome.about or about)
             else:
                 LOG.info("not needed any more: %s: %s", repair.key, outcome.said)
-        except (Conflict, LockLost, Interrupted) as error:  # it is not as it was when this was decided, or no longer ours to do
+        except (Conflict, LockLost, LockHeld, Interrupted) as error:  # it is not as it was when this was decided, or no longer ours to do
             LOG.info("not done: %s: %s", repair.key, error)
             rest = 0.5
         except MotorError as error:
             rest = REST_FAILED_SECONDS
+            if error.reason == HANDS_OFF:
+                LOG.info("not done: %s: %s", repair.key, error)
+                return
             self._end(repair, f"failed: {error}", str(error), about)
         except Exception:
             rest = REST_FAILED_SECONDS
