@@ -73,7 +73,7 @@ class MemoryServer:
         self._version = 0
         self._streams: dict[str, Stream] = {}
         self._made: dict[tuple[str, str, str], int] = defaultdict(int)
-        self._lists: dict[str, list[Obj]] = {}
+        self._lists: dict[str, tuple[str, list[Obj]]] = {}
         self._lock = threading.Lock()
         self.listing = threading.Semaphore(0)
         self.answers = threading.Event()
@@ -133,12 +133,13 @@ class MemoryServer:
         token, dummy, begin = asked.get("continue", "").partition("/")
         if not token:
             token = f"{kind} {scope} {self._version} {threading.get_ident()}"
-            self._lists[token] = [obj for (namespace, name), obj in sorted(self.objects[kind].items()) if scope in (None, namespace)]
+            listed = [obj for (namespace, name), obj in sorted(self.objects[kind].items()) if scope in (None, namespace)]
+            self._lists[token] = str(self._version), listed
             self.listing.release()
         self.answers.wait(PATIENCE)
-        found, at = self._lists[token], int(begin or 0)
+        (version, found), at = self._lists[token], int(begin or 0)
         more = {"continue": f"{token}/{at + PAGE}"} if at + PAGE < len(found) else {}
-        metadata = {"resourceVersion": str(self._version), **more}
+        metadata = {"resourceVersion": version, **more}
         return Response(200, json.dumps({"metadata": metadata, "items": found[at : at + PAGE]}).encode())
 
 
