@@ -145,7 +145,7 @@ def test_an_abandoned_stream_closes_its_connection(server: Server) -> None:
     server.answer = STREAM
     stream = get(sender(server), stream=True).stream
     assert stream and next(stream) == b'{"a": 1}'
-    stream.close()  # type: ignore[attr-defined]  # it is a generator; a loop that is left does the same
+    stream.close()
     assert server.ended.acquire(timeout=5)
 
 
