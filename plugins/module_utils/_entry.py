@@ -6,28 +6,21 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from ._cluster import execute, history
-from ._cluster.api import Api, ApiError
-from ._cluster.connection import connect
-from ._cluster.observe import observe
 from ._entry_module import who
-from ._motor import drift, job_settings, report
+from ._entry_observe import Observer
+from ._motor import drift, report
 from ._motor.choice import HIGHEST_INDEX, ORDERS, Choice, WaitIdle, read_protect
 from ._motor.deployments import NO_SIBLING
 from ._motor.errors import Refused
-from ._motor.guard import not_deployed
 from ._motor.idle import CONTINUE, ON_TIMEOUT
-from ._motor.instances import ENGINE_ROLES, base_name
-from ._motor.job_facts import BACKEND as JOBS
-from ._motor.job_settings import JobSettings
+from ._motor.instances import ENGINE_ROLES
 from ._motor.plan import Plan
-from ._motor.state import ANY_BACKEND, Build, Snapshot
-from ._motor.stored import readable_config, stored_config
-from ._motor.user_config import UserConfig
+from ._motor.state import Snapshot
 
 WAIT_SPEC: dict[str, Any] = {
     "wait": {"type": "bool", "default": True},
@@ -53,6 +46,7 @@ SCALE_IN_SPEC: dict[str, Any] = {
         },
     },
 }
+
 # What a service consists of besides workloads, motor-config and pods.
 OBJECT_KINDS = ("Service", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "PersistentVolumeClaim")
 
@@ -69,54 +63,8 @@ def given_choice(module: Any) -> Choice:
     return Choice(module.params["order"], read_protect(module.params["protect"]), wait_idle)
 
 
-class Service:
-    """One service in one cluster: observes it and runs plans on it for a module."""
-
-    def __init__(
-        self,
-        module: Any,
-        namespace: str,
-        given: UserConfig | None = None,
-        *,
-        others: Iterable[str] = (),
-        absent_ok: bool = False,
-        children: Callable[[Snapshot], bool] | None = None,
-    ) -> None:
-        self._module = module
-        self._absent_ok = absent_ok
-        self._given = given
-        self._others = tuple(others)
-        self._children = children
-        self.namespace = namespace
-        self.api: Api = connect(module)
-
-    def observe(self) -> Snapshot:
-        """One snapshot, read as the live service (or else the given config) says it is built."""
-        return observe(self.api, self.namespace, self._understand, self._module.warn, self._others, self._children)
-
-    def history(self) -> list[Mapping[str, Any]]:
-        """The revisions that are kept. Without the right to read them there are none, with a warning."""
-        try:
-            return history.revisions(self.api, self.namespace)
-        except ApiError as error:
-            if error.status != 403:
-                raise
-            self._module.warn(str(error))
-            return []
-
-    def _understand(self, config_map: Mapping[str, Any] | None) -> Build:
-        read = readable_config if self._absent_ok else stored_config
-        config = read(config_map) or self._given
-        if config is None and not self._absent_ok:
-            raise not_deployed(self.namespace)
-        backend, name = (config.backend, config.base_name) if config else (ANY_BACKEND, base_name(""))
-        settings = self._settings(config_map)
-        return Build(backend, settings.name_prefix if backend == JOBS else name, settings)
-
-    def _settings(self, config_map: Mapping[str, Any] | None) -> JobSettings:
-        """How AscendJobs are named and grouped: as the options of this task say, else as it was when they were made."""
-        params, live = self._module.params, job_settings.read(config_map)
-        return job_settings.given(params.get("scaling_rule"), params.get("groups"), params.get("name_prefix"), live)
+class Service(Observer):
+    """One service in one cluster, on which plans are run for a module."""
 
     def _remembering(self, planner: Callable[[Snapshot], Plan]) -> Callable[[Snapshot], Plan]:
         """The planner, which is given the history when no live instance is left to copy."""

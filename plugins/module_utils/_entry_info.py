@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from . import _entry
 from ._cluster.servers import observe_servers
+from ._entry_observe import Observer
 from ._motor import servers as server_facts
 from ._motor.capacity_model import Server
 from ._motor.overview import service_view
@@ -20,7 +20,7 @@ SPEC: dict[str, Any] = {"namespace": {"type": "str", "required": True}, "servers
 
 def show(module: Any) -> dict[str, Any]:
     """Observe and report."""
-    service = _entry.Service(module, module.params["namespace"], absent_ok=True)
+    service = Observer(module, module.params["namespace"], absent_ok=True)
     snapshot = service.observe()
     shown: dict[str, Any] = {}
     servers = None

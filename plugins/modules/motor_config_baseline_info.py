@@ -159,16 +159,17 @@ requests:
 
 from typing import Any
 
-from ansible_collections.ascend.mindie.plugins.module_utils import _entry, _entry_given, _entry_module
+from ansible_collections.ascend.mindie.plugins.module_utils import _entry_given, _entry_module, _entry_observe
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster import history
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.report import baseline_report
 
 
 def show(module: Any) -> dict[str, Any]:
     """Parse, observe, report."""
     given = _entry_given.given_config(module)
-    service = _entry.Service(module, _entry_given.namespace_of(module, given), given, absent_ok=True)
+    service = _entry_observe.Observer(module, _entry_given.namespace_of(module, given), given, absent_ok=True)
     snapshot = service.observe()
-    report = baseline_report(snapshot, given, service.history())
+    report = baseline_report(snapshot, given, history.revisions(service.api, service.namespace, module.warn))
     return {"changed": False, "requests": service.api.requests, **report}
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -51,9 +51,16 @@ def last(api: Api, snapshot: Snapshot) -> Mapping[str, Any] | None:
     return api.get(KIND, snapshot.namespace, revision_name(number)) if number else None
 
 
-def revisions(api: Api, namespace: str) -> list[Mapping[str, Any]]:
-    """All revisions that are kept, the newest first."""
-    return sorted(api.list_objects(KIND, namespace, SELECTOR).items, key=lambda item: -int(item["revision"]))
+def revisions(api: Api, namespace: str, warn: Callable[[str], None]) -> list[Mapping[str, Any]]:
+    """All revisions that are kept, the newest first. Without the right to read them there are none, of which `warn` is told."""
+    try:
+        found = api.list_objects(KIND, namespace, SELECTOR).items
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        warn(str(error))
+        return []
+    return sorted(found, key=lambda item: -int(item["revision"]))
 
 
 def _drop(api: Api, namespace: str, name: str) -> None:
