@@ -93,23 +93,39 @@ def specification(deployment: Object, *, pods: bool = True) -> str:
 
     Needed to compare what one API server stored, which writes quantities and defaults alike.
     """
-    if deployment["kind"] == ASCEND_JOB:
-        return _plain_text(json.dumps(_unnamed(deployment["spec"]), sort_keys=True))
-    spec = _plain(deployment["spec"], "")
-    if not pods:
-        spec.pop("replicas", None)
-    metadata = spec["template"].get("metadata", {})
-    for labels in (spec["selector"].get("matchLabels", {}), metadata.get("labels", {})):
-        labels.pop("app", None)
-    metadata.get("annotations", {}).pop(_RESTARTED, None)
-    if not metadata.get("annotations", True):
-        del metadata["annotations"]
-    for container in spec["template"]["spec"].get("containers", ()):
-        container["env"] = [item for item in container.get("env", ()) if item.get("name") != _JOB_NAME]
-    return json.dumps(spec, sort_keys=True)
+    spec = deployment["spec"]
+    bare = _unnamed_job(spec) if deployment["kind"] == ASCEND_JOB else _unnamed(spec if pods else {**spec, "replicas": None})
+    return _plain_text(json.dumps(bare, sort_keys=True))
 
 
 def _unnamed(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec of a Deployment without the names of the instance, and without what a restart leaves behind."""
+    selector, template = spec["selector"], spec["template"]
+    metadata, pod = template.get("metadata") or {}, template["spec"]
+    containers = [
+        {**container, "env": [item for item in container.get("env") or () if item.get("name") != _JOB_NAME]}
+        for container in pod.get("containers") or ()
+    ]
+    return {
+        **spec,
+        "selector": {**selector, "matchLabels": _without(selector.get("matchLabels"), "app")},
+        "template": {
+            **template,
+            "metadata": {
+                **metadata,
+                "labels": _without(metadata.get("labels"), "app"),
+                "annotations": _without(metadata.get("annotations"), _RESTARTED),
+            },
+            "spec": {**pod, "containers": containers},
+        },
+    }
+
+
+def _without(values: Mapping[str, Any] | None, key: str) -> dict[str, Any]:
+    return {name: value for name, value in (values or {}).items() if name != key}
+
+
+def _unnamed_job(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The spec of an AscendJob without the name of its rank table, all that its siblings do not share."""
     bare: dict[str, Any] = {**spec, "replicaSpecs": {kind: dict(one) for kind, one in replica_specs({"spec": spec}).items()}}
     for one in bare["replicaSpecs"].values():
