@@ -9,6 +9,7 @@ import contextlib
 import copy
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from .._motor.errors import MotorError, Refused
 from .._motor.plan import Plan, Write
 from .._motor.plan_rollback import left_changed, plan_rollback
 from .._motor.state import Snapshot
+from . import history
 from .api import Api, ApiError, Conflict
 from .lock import Contender, Lock, LockLost
 from .progress import Progress
@@ -102,6 +104,7 @@ class _Run:
     unsure: list[Write] = field(default_factory=list)
     drained: list[dict[str, Any]] = field(default_factory=list)
     place: str = ""
+    _recorded: tuple[Snapshot, Plan] | None = None
 
     def __post_init__(self) -> None:
         self._deadline = time.monotonic() + self.settings.wait_timeout
@@ -186,16 +189,27 @@ class _Run:
         return _Undone(f"Rolled back: the counts are again those of the baseline ({counts}).{rest}", complete=not left)
 
     def _leave(self, lock: Lock, *, done: bool, removes: bool) -> None:
-        """Give the lock back, as the last thing that is written."""
+        """Give the lock back, as the last thing that is written. Only the history is written at the same time: the next record has
+        another number, so that nobody's next run can meet it.
+        """
         self._progress.close()
-        try:
-            if removes:
-                lock.remove()
-            else:
-                lock.release(done=done)
-        except (ApiError, LockLost) as error:  # what happened before matters more; an unreleased lock runs out by itself
-            if isinstance(error, ApiError) and error.status == 403:
-                self._progress.warnings.append(f"The lock is not given back: {error}")
+        with ThreadPoolExecutor(1) as pool:
+            history_kept = pool.submit(self._keep_history, lock)
+            try:
+                if removes:
+                    lock.remove()
+                else:
+                    lock.release(done=done)
+            except (ApiError, LockLost) as error:  # what happened before matters more; an unreleased lock runs out by itself
+                if isinstance(error, ApiError) and error.status == 403:
+                    self._progress.warnings.append(f"The lock is not given back: {error}")
+        self._progress.warnings.extend(history_kept.result())
+
+    def _keep_history(self, lock: Lock) -> list[str]:
+        if self._recorded is None:
+            return []
+        snapshot, plan = self._recorded
+        return history.keep(self.api.fenced(lock.check), snapshot, f"{plan.verb}: {plan.why_record}")
 
     def _persist(self, lock: Lock, plan: Plan, before: Snapshot) -> Outcome:
         """Carry the plan out; after a conflict the rest of the way is planned from what is there then."""
@@ -240,6 +254,7 @@ class _Run:
             self.done.extend(execution.done)
             self.unsure.extend(execution.unsure)
             self.drained.extend(execution.drained)
+            self._recorded = (execution.recorded, plan) if execution.recorded else self._recorded
 
     def interrupted(self, error: Interrupted) -> Interrupted:
         """The error with how far the run has come."""

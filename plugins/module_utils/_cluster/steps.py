@@ -14,7 +14,6 @@ from .._motor.generation import generation
 from .._motor.plan import ABSENT, GONE, KNOWN, NO_PODS, REDUCED, RUNNING, Plan, Step, Write
 from .._motor.record import with_applied
 from .._motor.state import Snapshot, deleted_workloads
-from . import history
 from .api import Api, Conflict
 from .idle import until_idle
 from .waiting import Waiter
@@ -30,7 +29,7 @@ _JUDGES: dict[str, readiness.Judge] = {
 
 class Execution:
     """Keeps the snapshot current from the answers of the server and from watches. `done` lists the writes that were carried out,
-    `drained` what instances were doing when they were deleted.
+    `drained` what instances were doing when they were deleted; `recorded` is the service with the record of success that was written.
 
     `check` raises when nothing more may be written; `place` says in words how far the plan has come.
     """
@@ -42,6 +41,7 @@ class Execution:
         self._writes = Writes(self._api)
         self.done, self.unsure = self._writes.done, self._writes.unsure
         self.drained: list[dict[str, Any]] = []
+        self.recorded: Snapshot | None = None
         self.place = ""
 
     def run(self, by: str, run: str) -> Snapshot:
@@ -128,7 +128,7 @@ class Execution:
                 self.unsure.append(write)
             raise
         self.done.append(write)
-        self._progress.warnings.extend(history.keep(self._api, self._snapshot, f"{plan.verb}: {plan.why_record}"))
+        self.recorded = self._snapshot
 
 
 def _now() -> str:
