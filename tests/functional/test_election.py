@@ -47,6 +47,7 @@ class Pair:
 
     def never_both(self) -> None:
         """At no time both of them said that they lead."""
+        until(lambda: self.second.ask("terms"))
         terms = sorted([*self.first.ask("terms"), *self.second.ask("terms")])
         assert len(terms) >= 2 and all(one[1] < other[0] for one, other in pairwise(terms)), terms
 
