@@ -50,10 +50,12 @@ def test_a_token_that_was_renewed_is_used(account: Path, cluster: Cluster, names
     monkeypatch.setattr(client, "TOKEN_SECONDS", 0.0)
     (account / "token").write_text("not-a-token")
     with pytest.raises(ApiError) as refused:
-        api.discovered()
-    assert refused.value.status == 401
+        api.list_objects("ConfigMap", namespace)
+    assert refused.value.status == 401, "the server does not know whose token it is"
     (account / "token").write_text(token(cluster, namespace) + "\n")
-    assert api.discovered().groups == api.groups
+    with pytest.raises(ApiError) as refused:
+        api.list_objects("ConfigMap", namespace)
+    assert refused.value.status == 403, "it does, and this account may not"
 
 
 def test_the_authority_of_the_cluster_is_checked(account: Path, cluster: Cluster) -> None:
