@@ -76,8 +76,8 @@ class Watched:
             watch._due = 0.0
         for kind, scope in self._watches():
             self._server.stream(kind, scope).end()
-            if not self._server.listing.acquire(timeout=10.0):
-                raise TimeoutError(f"nobody lists {kind}s")
+        if not self._server.listing.acquire(timeout=10.0):
+            raise TimeoutError("nobody lists anything")
 
     def end_of_lists(self) -> None:
         """The lists arrive."""

@@ -30,6 +30,8 @@ AWAY_PAUSE = 5.0
 # Answers that will not change by asking again soon: no right to ask, or no such kind.
 LASTING = frozenset({401, 403, 404})
 LASTING_PAUSE = 60.0
+# Regular lists of a program are made one after the other: none is urgent, and each takes memory, and time of the server.
+_BESIDE = threading.Lock()
 # The server has no time, or there is none: what was known last is as good as before.
 _BUSY = frozenset({None, 429, 503})
 

@@ -31,7 +31,8 @@ ARCHIVE, SETTINGS = "program.pyz", "settings.json"
 USER = 65532
 DEFAULT_RESOURCES: Mapping[str, Any] = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
 GRACE_SECONDS = 30
-_PYTHON = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+# Each of many threads would keep memory of its own that it needed once.
+_PYTHON = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "MALLOC_ARENA_MAX": "1"}
 
 
 @dataclass(frozen=True)
