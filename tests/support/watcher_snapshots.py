@@ -62,8 +62,11 @@ def pod(name: str, *, node: str = "node-0", leaving: bool = False, ready: bool =
     return {"kind": "Pod", "apiVersion": "v1", "metadata": found, "spec": spec, "status": status}
 
 
-def node(name: str, *, ready: str = "True", npus: int = 8) -> Object:
-    status = {"conditions": [{"type": "Ready", "status": ready}], "allocatable": {"huawei.com/Ascend910": str(npus)}}
+def node(name: str, *, ready: str = "True", npus: int = 8, since: str = "2026-11-30T09:00:00Z") -> Object:
+    status = {
+        "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": since}],
+        "allocatable": {"huawei.com/Ascend910": str(npus)},
+    }
     return {"metadata": {"name": name, "uid": name}, "spec": {}, "status": {**status, "capacity": status["allocatable"]}}
 
 

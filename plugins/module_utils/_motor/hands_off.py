@@ -39,5 +39,9 @@ def locked(snapshot: Snapshot, own: str = "") -> str:
 
 def kept(snapshot: Snapshot) -> dict[str, Object]:
     """The ConfigMaps with the specifications of jobs that are being created again, by the name of the job."""
-    found = (obj for (kind, name), obj in snapshot.others.items() if kind == "ConfigMap" and name.startswith(KEPT_PREFIX))
-    return {str((obj["metadata"].get("annotations") or {}).get(JOB, "")): obj for obj in found}
+    found = {}
+    for (kind, name), obj in snapshot.others.items():
+        annotations = obj["metadata"].get("annotations") or {}
+        if kind == "ConfigMap" and annotations.get(JOB) and name == f"{KEPT_PREFIX}{annotations.get(OLD_UID)}":
+            found[str(annotations[JOB])] = obj
+    return found

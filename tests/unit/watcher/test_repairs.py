@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -66,8 +67,26 @@ def test_a_held_job_that_the_rule_allows_now_is_nudged_once() -> None:
         "the same cause is not nudged for twice while the operator's own attempt is still to come"
     )
     assert acts(decide(nudged, held_for=31.0)) == [("nudge", P1)]
+    assert decide(nudged, held_for=31.0).repairs[0].cause != repair.cause, "what is written again has to differ: else nobody hears of it"
     edited = replace(nudged, others={**nudged.others, ("ConfigMap", "scaling-rule"): rule(*TIERS, version="6")})
     assert acts(decide(edited)) == [("nudge", P1)], "another version of the rule is another cause"
+
+
+def test_nudges_for_the_same_cause_come_ever_later() -> None:
+    cause, waits = "", []
+    for dummy in range(25):
+        seen = task(p1=job(P1, annotations={NUDGED: cause}) if cause else job(P1))
+        waits.append(decide(seen, held_for=0.0).due)
+        (repair,) = decide(seen, held_for=1e4).repairs
+        assert repair.cause != cause or len(waits) > 20
+        cause = repair.cause
+    assert waits[:4] == [3.0, 30.0, 60.0, 90.0] and waits[-1] == 600.0
+
+
+@pytest.mark.parametrize("garbage", ["#", "#5", "5/0/2#", "5/0/2#x", "5/0/2#-1", "5/0/2#9999999999999", "\n", "5/0/2#\u0665"])
+def test_a_mark_that_somebody_else_wrote_does_no_harm(garbage: str) -> None:
+    found = decide(task(p1=job(P1, annotations={NUDGED: garbage})), held_for=1e4)
+    assert acts(found) == [("nudge", P1)]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +135,15 @@ def test_a_pod_on_a_server_that_is_not_ready_for_long_is_released(ready: str) ->
 
 def test_a_pod_on_a_server_that_is_merely_slow_is_left_alone() -> None:
     assert "release_stuck" not in dict(acts(decide(task(**STUCK), held_for=1e6)))
+
+
+def test_a_server_that_was_ready_in_between_is_waited_for_anew() -> None:
+    """Also when that was not seen: what it says of itself is another time."""
+    before = task(**STUCK, nodes=[node("node-0", ready="Unknown", since="2026-11-30T10:00:00Z"), node("node-1")])
+    after = task(**STUCK, nodes=[node("node-0", ready="Unknown", since="2026-11-30T10:04:00Z"), node("node-1")])
+    assert "release_stuck" in dict(acts(decide(before)))
+    found = decide_repairs(after, dict.fromkeys(timed(before), 1000.0), ON, lambda dummy: "", "watcher/")
+    assert "release_stuck" not in dict(acts(found)) and found.due == 300.0
 
 
 def test_a_pod_that_stays_is_never_released() -> None:
@@ -173,6 +201,78 @@ def test_a_recreation_that_was_cut_off_is_gone_on_with() -> None:
     assert titles == [f"stop {P1}", f"create {P1} again", "forget the old specification"]
     again = replace(cut_off, jobs=(*cut_off.jobs, job(P1, uid="another")))
     assert [step.title for step in recreation(again, P1, "watcher/").steps] == ["forget the old specification"]
+
+
+def cut_off_recreation(**parts: Any) -> Snapshot:
+    """The specification of a failed job is kept, and the job is deleted."""
+    full = replace(failed(), config_map=motor_config(2, 1))
+    kept = recreation(full, P1, "watcher/").steps[0].writes[0].body
+    given = {"jobs": (job(P0), job(D0, "group1")), "others": {**full.others, ("ConfigMap", kept["metadata"]["name"]): kept}}
+    return replace(full, **{**given, **parts})
+
+
+def test_while_the_old_pods_hang_no_try_is_spent_on_the_job_that_waits_for_them() -> None:
+    hanging = cut_off_recreation(pods=(pod(P0), pod(P1, leaving=True), pod(D0)))
+    found = decide(hanging)
+    assert not found.repairs and f"{P1}-master-0" in found.waiting[f"recreate_failed {NAMESPACE}/{P1}"]
+    with pytest.raises(Refused, match="still stopping") as refused:
+        recreation(hanging, P1, "watcher/")
+    assert refused.value.reason == hands_off.HANDS_OFF
+    other = cut_off_recreation(jobs=(job(P0, deletionTimestamp="x"), job(D0, "group1")))
+    assert not decide(other).repairs
+
+
+def test_what_was_changed_since_a_job_was_kept_is_kept_first() -> None:
+    """A watcher was killed between keeping and deleting, and somebody edits the job: the edit is not undone."""
+    edited = job(P1, conditions=FAILED)
+    edited["spec"]["runPolicy"] = {"backoffLimit": 3}
+    kept, stop, start, dummy = recreation(cut_off_recreation(jobs=(job(P0), edited, job(D0, "group1"))), P1, "watcher/").steps
+    assert [write.verb for write in kept.writes] == ["update"]
+    assert start.writes[0].body["spec"] == edited["spec"]
+    assert stop.writes[0].preconditions == {"uid": f"uid-{P1}", "resourceVersion": "7"}, "an edit from now on is noticed, too"
+
+
+def test_a_job_that_has_not_failed_is_not_deleted_for_what_is_kept_of_it() -> None:
+    well = cut_off_recreation(jobs=(job(P0), job(P1), job(D0, "group1")))
+    assert [step.title for step in recreation(well, P1, "watcher/").steps] == ["forget the old specification"]
+
+
+def garbage(text: str | None) -> Snapshot:
+    """Something else in place of what was kept."""
+    seen = cut_off_recreation()
+    (key,) = [key for key in seen.others if key[1].startswith(hands_off.KEPT_PREFIX)]
+    data = {} if text is None else {"job.json": text}
+    return replace(seen, others={**seen.others, key: {**seen.others[key], "data": data}})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "{",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        json.dumps({**job(P1), "kind": "Pod"}),
+        json.dumps(job(P1, namespace="kube-system")),
+        json.dumps(job(P0)),
+        json.dumps({**job(P1), "apiVersion": "v1"}),
+        json.dumps({**job(P1), "metadata": None}),
+    ],
+)
+def test_nothing_but_the_job_itself_is_created_from_what_is_kept(text: str | None) -> None:
+    """Whoever may write ConfigMaps in a namespace must not have other things created by the watcher, or elsewhere."""
+    with pytest.raises(Refused, match="does not hold the specification"):
+        recreation(garbage(text), P1, "watcher/")
+
+
+@pytest.mark.parametrize(
+    "annotations", [{}, {hands_off.JOB: P1}, {hands_off.JOB: P1, hands_off.OLD_UID: "other"}, {hands_off.OLD_UID: "x"}]
+)
+def test_what_only_has_the_name_of_something_kept_keeps_nobody_from_anything(annotations: dict[str, str]) -> None:
+    stray = {"kind": "ConfigMap", "metadata": {"name": f"{hands_off.KEPT_PREFIX}x", "namespace": NAMESPACE, "annotations": annotations}}
+    assert acts(decide(missing(motor_config(2, 1), stray))) == [("restore_missing", "motor-config")]
 
 
 def test_what_was_scaled_in_meanwhile_is_not_created_again() -> None:

@@ -21,7 +21,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_facts imp
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_recreate import NUDGED, plan_recreate
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_restore import plan_restore
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.pods import node_is_ready, node_of
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.pods import node_is_ready, node_of, node_since
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Build, Snapshot
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.workloads import ASCEND_JOB
 
@@ -71,8 +71,8 @@ class Acts:
         if pod is None or pod["metadata"]["uid"] != repair.uid:
             return Outcome(done=False, said="it is gone by itself")
         node = api.get("Node", None, node_of(pod))
-        if node is not None and node_is_ready(node):
-            return Outcome(done=False, said=f"server {node_of(pod)} is Ready again")
+        if node is not None and (node_is_ready(node) or node_since(node) != repair.cause):
+            return Outcome(done=False, said=f"server {node_of(pod)} is Ready again, or was meanwhile")
         preconditions = {key: pod["metadata"][key] for key in ("uid", "resourceVersion")}
         api.delete("Pod", repair.namespace, repair.name, preconditions=preconditions, grace_seconds=0)
         return Outcome(done=True, said="deleted without waiting for its server")

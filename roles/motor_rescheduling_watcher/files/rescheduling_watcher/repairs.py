@@ -18,7 +18,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor import pods a
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.instances import parse_instance_name
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_facts import GROUP_LABEL, RULE_LABEL, RUNNING, TASK_LABEL, Census
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import CONFIG_MAP
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_recreate import NUDGED
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_recreate import NUDGED, still_there
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot, is_deleted, service_pods, service_state
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.stored import baseline_counts
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.workloads import ASCEND_JOB, pod_count
@@ -36,8 +36,9 @@ WAITS, NUDGED_FOR, NODE, LEAVING, FAILED, MISSING = "waits", "nudged", "node", "
 
 # A job that was held for less is tried again by the operator itself within about a second.
 HELD_SECONDS = 3.0
-# The operator's own attempts are at most 20 s apart: when none of them made pods, the nudge was for nothing and may be repeated.
-NUDGE_AGAIN_SECONDS = 30.0
+# The operator's own attempts are at most 20 s apart: when none of them made pods, the nudge was for nothing and may be repeated, each
+# time so much later than the time before.
+NUDGE_AGAIN_SECONDS, MOST_NUDGES = 30.0, 20
 # What belongs to one failure comes within this time (the PodGroup goes, other pods fail).
 FAILED_SECONDS = 5.0
 GRACE_SECONDS = 30.0
@@ -45,7 +46,9 @@ GRACE_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Repair:
-    """One repair of one object. `version` is the resourceVersion that was seen, `cause` what it is remembered by (of a nudge)."""
+    """One repair of one object. `version` is the resourceVersion that was seen, `cause` what it is remembered by (of a nudge), or
+    since when it has been so (of a pod that is released).
+    """
 
     act: str
     namespace: str
@@ -77,7 +80,7 @@ def timed(snapshot: Snapshot) -> frozenset[Key]:
         [
             *((WAITS, job["metadata"]["uid"]) for job in _waiting_jobs(snapshot, _census(snapshot))),
             *((NUDGED_FOR, job["metadata"]["uid"], _nudged(job)) for job in snapshot.jobs if _nudged(job)),
-            *((NODE, name) for name, node in _nodes_of_leaving(snapshot).items() if not pod_facts.node_is_ready(node)),
+            *(_outage(name, node) for name, node in _nodes_of_leaving(snapshot).items() if not pod_facts.node_is_ready(node)),
             *((LEAVING, pod["metadata"]["uid"]) for pod in snapshot.pods if pod_facts.is_leaving(pod)),
             *((FAILED, job["metadata"]["uid"]) for job in snapshot.jobs if job_facts.failed_for_good(job)),
             *((MISSING, name) for name in plan_restore.missing(snapshot)),
@@ -139,10 +142,11 @@ def _nudges(case: _Case) -> Iterator[_Candidate]:
             continue
         left[task] -= 1
         cause = f"{_version(snapshot, task[0])}/{decision.tier}/{decision.asked}"
-        uid = job["metadata"]["uid"]
-        nudged = _nudged(job) == cause
-        seconds = case.left((NUDGED_FOR, uid, cause), NUDGE_AGAIN_SECONDS) if nudged else case.left((WAITS, uid), HELD_SECONDS)
-        yield _repair(NUDGE, job, ASCEND_JOB, f"it was held, and now {decision.why}", cause), "", seconds
+        uid, times = job["metadata"]["uid"], _times(_nudged(job), cause)
+        nudged = (NUDGED_FOR, uid, _nudged(job))
+        seconds = case.left(nudged, times * NUDGE_AGAIN_SECONDS) if times else case.left((WAITS, uid), HELD_SECONDS)
+        # What is written has to differ from what is there: else nobody hears of it.
+        yield _repair(NUDGE, job, ASCEND_JOB, f"it was held, and now {decision.why}", f"{cause}#{times + 1}"), "", seconds
 
 
 def _releases(case: _Case) -> Iterator[_Candidate]:
@@ -154,12 +158,9 @@ def _releases(case: _Case) -> Iterator[_Candidate]:
         if not pod_facts.is_leaving(pod) or node is None or pod_facts.node_is_ready(node):
             continue
         grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or GRACE_SECONDS)
-        seconds = max(case.left((NODE, name), after), case.left((LEAVING, pod["metadata"]["uid"]), grace))
-        yield (
-            _repair(RELEASE_STUCK, pod, "Pod", f"it hangs in Terminating, and server {name} has not been Ready for {after} s"),
-            "",
-            seconds,
-        )
+        seconds = max(case.left(_outage(name, node), after), case.left((LEAVING, pod["metadata"]["uid"]), grace))
+        why = f"it hangs in Terminating, and server {name} has not been Ready for {after} s"
+        yield _repair(RELEASE_STUCK, pod, "Pod", why, pod_facts.node_since(node)), "", seconds
 
 
 def _recreations(case: _Case) -> Iterator[_Candidate]:
@@ -168,7 +169,8 @@ def _recreations(case: _Case) -> Iterator[_Candidate]:
     begun = hands_off.kept(snapshot)
     for name in begun:
         why = "it was deleted to be created again"
-        yield Repair(RECREATE_FAILED, snapshot.namespace, ASCEND_JOB, name, why), hands_off.locked(snapshot, case.own), 0.0
+        obstacle = hands_off.locked(snapshot, case.own) or still_there(snapshot, name)
+        yield Repair(RECREATE_FAILED, snapshot.namespace, ASCEND_JOB, name, why), obstacle, 0.0
     for job in snapshot.jobs:
         reason = job_facts.failed_for_good(job)
         if reason and not is_deleted(job) and job["metadata"]["name"] not in begun:
@@ -243,6 +245,11 @@ def _nodes_of_leaving(snapshot: Snapshot) -> dict[str, Object]:
     return {name: node for name in names if (node := snapshot.nodes.get(name)) is not None}
 
 
+def _outage(name: str, node: Object) -> Key:
+    """One time of being not Ready: a server that came back meanwhile, seen or not, begins anew."""
+    return (NODE, name, pod_facts.node_since(node))
+
+
 def _repair(act: str, obj: Object, kind: str, why: str, cause: str = "") -> Repair:
     metadata = obj["metadata"]
     return Repair(act, metadata["namespace"], kind, metadata["name"], why, metadata["uid"], metadata["resourceVersion"], cause)
@@ -260,6 +267,12 @@ def _version(snapshot: Snapshot, rule: str) -> str:
 
 def _nudged(job: Object) -> str:
     return str((job["metadata"].get("annotations") or {}).get(NUDGED, ""))
+
+
+def _times(nudged: str, cause: str) -> int:
+    """How often a job was nudged for this cause."""
+    said, dummy, number = nudged.rpartition("#")
+    return min(int(number[:3]), MOST_NUDGES) if said == cause and number.isdecimal() else 0
 
 
 def _labels(obj: Object) -> Mapping[str, str]:
