@@ -271,23 +271,29 @@ class Watch:
 
     def _list_beside(self) -> None:
         """List while the watch goes on. What that tells may be older than the list, or newer: versions are numbers that grow."""
-        began, self._due = time.monotonic(), self._next_list()
+        self._due = self._next_list()
         touched: dict[Key, int] = {}
         with self._telling:
+            if self._touched is not None:
+                return  # the list before is not done
             self._touched = touched
 
         def work() -> None:
             try:
-                found, version = self._read()
+                with _BESIDE:
+                    began = time.monotonic()
+                    found, version = self._read()
             except _Stopped:
                 return
             except Exception as error:  # the watch itself says what is wrong, if it is; a list alone is missed by nobody for a while
                 self._due = min(self._due, time.monotonic() + LASTING_PAUSE)
                 self._note(str(error), broke=False)
+                with self._telling:
+                    self._touched = None if self._touched is touched else self._touched
                 return
             with self._telling:
                 if self._touched is not touched:
-                    return  # a later list was begun or taken over: this one is too old
+                    return  # a later list was taken over: this one is too old
                 self._touched, self._floor = None, _number(version)
                 newer = {key for key, number in touched.items() if number > self._floor}
                 listed = {key: obj for key, obj in found.items() if key not in newer}
