@@ -13,7 +13,7 @@ from typing import Any
 from . import siblings
 from .config_rules import NPU_KEYS, POD_KEYS
 from .instances import BASE_NAMES, ENGINE_ROLES, parse_instance_name
-from .pods import NPU_RESOURCES
+from .pods import npus_of
 from .state import ServiceState, Snapshot, infer_roles
 from .user_config import COUNT_KEYS, UserConfig
 from .workloads import first_template, pod_count
@@ -98,7 +98,7 @@ def _workload_misfits(config: UserConfig, role: str, name: str, spec: Mapping[st
     if wanted is not None and pods is not None and pods != wanted:
         yield Misfit(f"{_DEPLOY}.{POD_KEYS[role]}", f"{wanted} in the user config, {pods} in {name}")
     requests = (containers[0].get("resources") or {}).get("requests") or {}
-    npus = sum(int(requests.get(resource, 0)) for resource in NPU_RESOURCES)
+    npus = npus_of(requests)
     asked = config.npus_per_pod.get(role)
     if asked is not None and npus and npus != asked:
         yield Misfit(f"{_DEPLOY}.{NPU_KEYS[role]}", f"{asked} in the user config, {npus} in {name}")

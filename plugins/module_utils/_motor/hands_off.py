@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .guard import open_intent
 from .ownership import LEASE
-from .record import HOLD_ANNOTATION, intent_of
+from .record import HOLD_ANNOTATION, INTENT_ANNOTATION, intent_of
 from .state import Object, Snapshot
 
 # Why a plan is refused that would be made by now if nobody else was at it.
@@ -33,7 +33,8 @@ def locked(snapshot: Snapshot, own: str = "") -> str:
         return f"Lease {LEASE} is held by {holder}"
     intent = open_intent(snapshot)
     if not intent:
-        return ""
+        written = ((snapshot.lease or {}).get("metadata", {}).get("annotations") or {}).get(INTENT_ANNOTATION)
+        return f"what Lease {LEASE} says of a change cannot be read" if written and intent_of(snapshot.lease) is None else ""
     return f"an earlier {(intent_of(snapshot.lease) or {}).get('verb', 'change')} has not ended (started {intent.get('started', 'at an unknown time')})"
 
 

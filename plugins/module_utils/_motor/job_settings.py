@@ -53,10 +53,18 @@ def read(config_map: Mapping[str, Any] | None) -> JobSettings:
     text = ((config_map or {}).get("metadata", {}).get("annotations") or {}).get(ANNOTATION)
     try:
         found = json.loads(text) if text else {}
-    except ValueError:
-        found = {}
-    known = isinstance(found, dict) and set(found) <= set(JobSettings.__dataclass_fields__)
-    return JobSettings(**found) if known else DEFAULTS
+    except (ValueError, RecursionError):
+        return DEFAULTS
+    return JobSettings(**found) if _is_known(found) else DEFAULTS
+
+
+def _is_known(found: Any) -> bool:
+    """Whether settings are what `annotation` writes, and not what somebody else wrote in its place."""
+    if not isinstance(found, dict) or not set(found) <= set(JobSettings.__dataclass_fields__):
+        return False
+    groups, names = found.get("groups", DEFAULT_GROUPS), (found.get("scaling_rule", ""), found.get("name_prefix", ""))
+    told = isinstance(groups, Mapping) and set(groups) == set(ENGINE_ROLES)
+    return told and all(isinstance(name, str) for name in (*names, *groups.values()))
 
 
 def of_service(config_map: Mapping[str, Any] | None) -> JobSettings | None:

@@ -26,7 +26,7 @@ from .rank_tables import RANK_TABLE_PREFIX
 from .record import USER_CONFIG_KEY, fingerprint
 from .rule_reader import DATA_KEY
 from .servers import SUPER_POD_ANNOTATION
-from .workloads import ASCEND_JOB
+from .workloads import ASCEND_JOB, pod_count, total_npus
 
 Object = Mapping[str, Any]
 Tree = Any
@@ -109,6 +109,15 @@ def _pod(obj: Object) -> Object:
 
 
 def _job(obj: Object) -> Object:
+    """What cannot be a job (the API server takes more than the operator does) has no pods, so that one does not hide all others."""
+    try:
+        pod_count(obj), total_npus(obj)
+        return _cut_job(obj)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return _cut_job({**obj, "spec": {"replicaSpecs": {}}})
+
+
+def _cut_job(obj: Object) -> Object:
     """Of the conditions only a failure counts, and it is for good."""
     found = _cut(obj, _JOB)
     conditions = (found.get("status") or {}).get("conditions")

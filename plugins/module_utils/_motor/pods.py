@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 NPU_RESOURCES = ("huawei.com/Ascend910", "huawei.com/npu")
+_LETTERS = {"k": 1000, "Ki": 1024, "M": 1000**2, "Mi": 1024**2, "G": 1000**3, "Gi": 1024**3}
 FAILED_WAITING = frozenset(
     {
         "CrashLoopBackOff",
@@ -100,8 +101,21 @@ def npus(pod: Mapping[str, Any]) -> int:
     total = 0
     for container in pod["spec"].get("containers") or ():
         requests = (container.get("resources") or {}).get("requests") or {}
-        total += sum(int(requests.get(resource, 0)) for resource in NPU_RESOURCES)
+        total += npus_of(requests)
     return total
+
+
+def npus_of(resources: Mapping[str, Any]) -> int:
+    """NPUs among quantities. Thousands of them, which the API server writes with a letter, are more than there are anywhere."""
+    return sum(_number(resources.get(resource, 0)) for resource in NPU_RESOURCES)
+
+
+def _number(quantity: Any) -> int:
+    """A quantity of whole things; 0 for what is none."""
+    text = str(quantity)
+    letters = text.lstrip("0123456789")
+    digits = text[: len(text) - len(letters)]
+    return int(digits) * (_LETTERS.get(letters, 0) if letters else 1) if 0 < len(digits) < 20 else 0
 
 
 def trouble(pod: Mapping[str, Any]) -> Trouble | None:

@@ -26,18 +26,22 @@ INTENT_ANNOTATION = "ascend.mindie/intent"
 # With it nobody's program touches the service.
 HOLD_ANNOTATION = "ascend.mindie/hold"
 USER_CONFIG_KEY = "user_config.json"
+# Of one engine role; no service comes near it.
+MOST_INSTANCES = 10_000
 
 ABSENT, DEPLOYER, APPLIED, UNFINISHED = "absent", "deployer", "applied", "unfinished"
 
 
 def applied_of(config_map: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The record of success, or None when there is none that can be read."""
-    return _json_annotation(config_map, APPLIED_ANNOTATION)
+    found = _json_annotation(config_map, APPLIED_ANNOTATION)
+    return found if found is not None and _is_record(found) else None
 
 
 def intent_of(lease: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """What an unfinished (or running) change wants, or None."""
-    return _json_annotation(lease, INTENT_ANNOTATION)
+    found = _json_annotation(lease, INTENT_ANNOTATION)
+    return found if found is not None and isinstance(found.get("verb", ""), str) else None
 
 
 def standing(config_map: Mapping[str, Any] | None) -> str:
@@ -95,12 +99,23 @@ def with_data(config_map: Mapping[str, Any], data: Mapping[str, str]) -> dict[st
     return updated
 
 
+def _is_record(found: Mapping[str, Any]) -> bool:
+    """Whether this is what a record is made of, and not what somebody else wrote in its place."""
+    counts = found.get("counts") or {}
+    return (
+        isinstance(found.get("sha256") or {}, dict)
+        and isinstance(counts, dict)
+        and all(isinstance(count, int) and 0 <= count <= MOST_INSTANCES for count in counts.values())
+        and isinstance(found.get("revision") or 0, int)
+    )
+
+
 def _json_annotation(obj: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:
     text = ((obj or {}).get("metadata", {}).get("annotations") or {}).get(name)
     if not text:
         return None
     try:
         decoded = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return decoded if isinstance(decoded, dict) else None

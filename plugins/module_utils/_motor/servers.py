@@ -59,7 +59,7 @@ def _server(node: Object, taken: int) -> Server:
 
 
 def _npus(resources: Mapping[str, Any] | None) -> int:
-    return sum(int((resources or {}).get(resource, 0)) for resource in pod_facts.NPU_RESOURCES)
+    return pod_facts.npus_of(resources or {})
 
 
 def _super_pod(node: Object) -> str:

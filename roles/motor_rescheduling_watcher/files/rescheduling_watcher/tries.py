@@ -27,11 +27,17 @@ class Tries:
         """One more try."""
         self._times[key] = [*_recent(self._times.get(key, ()), now), now]
 
+    def remove(self, key: str, at: float) -> None:
+        """The try at this time was none."""
+        self._times[key] = [time for time in self._times.get(key, ()) if time != at]
+
     def text(self, now: float) -> str:
-        """What is worth being kept, as JSON."""
-        kept = {key: [round(time) for time in _recent(times, now)] for key, times in self._times.items()}
-        latest = sorted(((times, key) for key, times in kept.items() if times), key=lambda item: max(item[0]))[-MOST:]
-        return json.dumps({key: times for times, key in latest}, sort_keys=True, separators=(",", ":"))
+        """What is worth being kept, as JSON. The rest is forgotten."""
+        recent = ((_recent(times, now), key) for key, times in self._times.items())
+        latest = sorted(((times, key) for times, key in recent if times), key=lambda item: max(item[0]))[-MOST:]
+        self._times = {key: times for times, key in latest}
+        kept = {key: [round(time) for time in times] for key, times in self._times.items()}
+        return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
 
 def _recent(times: list[float] | tuple[float, ...], now: float) -> list[float]:
@@ -42,7 +48,7 @@ def _decoded(text: str) -> dict[str, list[float]]:
     """What an annotation holds; nothing when somebody wrote something else into it."""
     try:
         found = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     if not isinstance(found, Mapping):
         return {}
