@@ -31,7 +31,8 @@ from .tell import Teller
 from .tries import Tries
 
 LOG = logging.getLogger(__name__)
-WORKERS = 8
+# Transactions wait for pods to go, up to minutes: what takes one request does not wait for them.
+WORKERS, QUICK_WORKERS = 8, 4
 # The operator looks at 10 jobs per second, whoever asks: a nudge must not be what keeps others from being looked at.
 NUDGES_PER_SECOND, NUDGES_AT_ONCE = 4.0, 10
 OTHERS_PER_SECOND, OTHERS_AT_ONCE = 1.0, 4
@@ -39,6 +40,7 @@ OTHERS_PER_SECOND, OTHERS_AT_ONCE = 1.0, 4
 REST_SECONDS, REST_FAILED_SECONDS = 5.0, 20.0
 GIVEN_UP_SECONDS = 3600.0
 _REASONS = {NUDGE: "Nudged", RELEASE_STUCK: "PodReleased", RECREATE_FAILED: "JobRecreated", RESTORE_MISSING: "InstanceRestored"}
+_TRANSACTIONS = frozenset({RECREATE_FAILED, RESTORE_MISSING})
 DONE, GIVEN_UP = "done", "given up"
 
 Find = Callable[[Repair], "Mapping[str, Any] | None"]
@@ -61,7 +63,9 @@ class Crew:
         self._acts, self._election, self._teller, self._board, self._counters = acts, election, teller, board, counters
         self._most, self._find, self._look_again = tries_per_hour, find, look_again
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="repair")
+        self._quick = ThreadPoolExecutor(QUICK_WORKERS, thread_name_prefix="quick")
         self._lock = threading.Lock()
+        self._noting = threading.Lock()
         self._busy: set[str] = set()
         self._resting: dict[str, float] = {}
         self._tries: Tries | None = None
@@ -86,22 +90,22 @@ class Crew:
                 self._look_again(repair.namespace, wait)
                 return
             self._busy.add(key)
-        self._pool.submit(self._do, repair, key, fence)
+        pool = self._pool if repair.act in _TRANSACTIONS else self._quick
+        pool.submit(self._do, repair, key, fence)
 
     def begin_term(self) -> None:
         """What was tried is read anew: another one may have led, and tried, since."""
         with self._lock:
             self._tries = None
-            now = time.monotonic()
-            self._resting = {key: until for key, until in self._resting.items() if until > now}
 
     def aside(self, work: Callable[[], None]) -> None:
         """Something short that nobody waits for."""
-        self._pool.submit(work)
+        self._quick.submit(work)
 
     def stop(self) -> None:
         """Begin nothing more, and wait for what is going on."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._pool, self._quick):
+            pool.shutdown(wait=True, cancel_futures=True)
 
     def _tried_enough(self, repair: Repair) -> bool:
         """A nudge is remembered on the job itself."""
@@ -113,13 +117,14 @@ class Crew:
             return False
         self._resting[repair.key] = time.monotonic() + GIVEN_UP_SECONDS / self._most
         said = f"{self._most} times within an hour were for nothing; find out why, or wait"
-        self._pool.submit(self._end, repair, GIVEN_UP, said, self._find(repair))
+        self._quick.submit(self._end, repair, GIVEN_UP, said, self._find(repair))
         return True
 
     def _do(self, repair: Repair, key: str, fence: Callable[[], None]) -> None:
-        rest, about = REST_SECONDS, self._find(repair)
+        rest = REST_SECONDS
         try:
-            self._put_on_record(repair)
+            about = self._find(repair)
+            at = self._put_on_record(repair)
             outcome = self._acts.carry_out(repair, fence)
             if outcome.done:
                 self._end(repair, DONE, outcome.said, outcome.about or about)
@@ -128,10 +133,14 @@ class Crew:
         except (Conflict, LockLost, LockHeld, Interrupted) as error:  # it is not as it was when this was decided, or no longer ours to do
             LOG.info("not done: %s: %s", repair.key, error)
             rest = 0.5
+            if isinstance(error, LockHeld):
+                self._take_back(repair, at)
         except MotorError as error:
             rest = REST_FAILED_SECONDS
             if error.reason == HANDS_OFF:
                 LOG.info("not done: %s: %s", repair.key, error)
+                if not error.details.get("changed"):
+                    self._take_back(repair, at)
                 return
             self._end(repair, f"failed: {error}", str(error), about)
         except Exception:
@@ -139,20 +148,29 @@ class Crew:
             LOG.exception("repair failed: %s", repair.key)
         finally:
             with self._lock:
+                now = time.monotonic()
                 self._busy.discard(key)
-                self._resting[repair.key] = time.monotonic() + rest
+                self._resting = {**{name: until for name, until in self._resting.items() if until > now}, repair.key: now + rest}
             self._look_again(repair.namespace, rest)
 
-    def _put_on_record(self, repair: Repair) -> None:
-        """Before it is begun: a leader that is killed in between has tried."""
+    def _put_on_record(self, repair: Repair) -> float:
+        """Before it is begun: a leader that is killed in between has tried. Returns when that was."""
+        at = time.time()
         if repair.act == NUDGE:
-            return
+            return at
+        with self._noting:  # what is stored last has to be what was counted last
+            with self._lock:
+                self._tries = self._tries or Tries(self._election.noted())
+                self._tries.add(repair.key, at)
+                text = self._tries.text(at)
+            self._election.note(text)
+        return at
+
+    def _take_back(self, repair: Repair, at: float) -> None:
+        """Somebody else was at it, and nothing was tried. The Lease is told with the next try."""
         with self._lock:
-            tries = self._tries or Tries(self._election.noted())
-            tries.add(repair.key, time.time())
-            self._tries = tries
-            text = tries.text(time.time())
-        self._election.note(text)
+            if self._tries:
+                self._tries.remove(repair.key, at)
 
     def _end(self, repair: Repair, outcome: str, said: str, about: Mapping[str, Any] | None) -> None:
         """Count it, show it, log it, and tell it at the object that it is about."""
@@ -168,4 +186,4 @@ class Crew:
 
 def _busy_key(repair: Repair) -> str:
     """Transactions of one service one after the other; single requests as they come."""
-    return f"service {repair.namespace}" if repair.act in (RECREATE_FAILED, RESTORE_MISSING) else repair.key
+    return f"service {repair.namespace}" if repair.act in _TRANSACTIONS else repair.key

@@ -30,6 +30,7 @@ class Describer:
         self._gossip: dict[str, news.Gossip] = {}
         self._asked: dict[str, None] = {}
         self._due: dict[str, float] = {}
+        self._broken: dict[str, str] = {}
         self._woken = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="describe", daemon=True)
@@ -55,8 +56,12 @@ class Describer:
         while (namespace := self._next()) is not None:
             try:
                 due = self._describe(namespace)
-            except Exception:
-                LOG.exception("cannot describe namespace %s", namespace)
+                self._broken.pop(namespace, None)
+            except Exception as error:
+                if self._broken.get(namespace) != repr(error):
+                    LOG.exception("cannot describe namespace %s", namespace)
+                self._broken[namespace] = repr(error)
+                self._board.forget(namespace)  # nothing is better than what is no longer so
                 due = AGAIN_SECONDS
             with self._woken:
                 self._due.pop(namespace, None)

@@ -71,6 +71,7 @@ class Controller:
         self._room = Room(self.world)
         self._describer = Describer(self.world, self.board, self._room, self._tell)
         self._troubles: dict[tuple[str, str], str] = {}
+        self._broken: dict[str, str] = {}
         self._due: dict[str, float] = {}
         self._due_lock = threading.Lock()
         self._moved = time.monotonic()
@@ -121,13 +122,17 @@ class Controller:
             return
         try:
             what(namespace)
-        except Exception:
-            LOG.exception("cannot look at namespace %s", namespace)
+            self._broken.pop(namespace, None)
+        except Exception as error:
+            if self._broken.get(namespace) != repr(error):
+                LOG.exception("cannot look at namespace %s", namespace)
+            self._broken[namespace] = repr(error)
             self._look_again(namespace, LONGEST_WAIT)
 
     def _look(self, namespace: str) -> None:
         """Decide. What is not known in full is not decided about: what was not listed is not missing."""
         if not self.world.ready(namespace):
+            self._ages.pop(namespace, None)  # what was so before and is so then need not have been so in between
             self._look_again(namespace, UNREADY_SECONDS)
             return
         if not self.world.has_service(namespace):
@@ -136,7 +141,7 @@ class Controller:
         snapshot = self.world.snapshot(namespace)
         ages = self._ages.setdefault(namespace, Ages()).update(timed(snapshot), time.monotonic())
         decisions = decide_repairs(snapshot, ages, self._settings, self._room, self._acts.own)
-        if self.election.leading:
+        if self._led and self.election.leading:
             fence = self.election.fence()
             for repair in decisions.repairs:
                 self._crew.offer(repair, fence)
