@@ -48,10 +48,18 @@ class Asked:
 
     watcher = Watcher()
 
+    @classmethod
+    def tell(cls) -> Any:
+        return cls.watcher.tell()
+
+    @classmethod
+    def health(cls) -> Any:
+        return cls.watcher.health()
+
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[server.Running]:
-    asked = {"report": lambda: Asked.watcher.tell(), "health": lambda: Asked.watcher.health()}
+    asked = {"report": Asked.tell, "health": Asked.health}
     found = server.serve("127.0.0.1", 0, metrics=lambda: "motor_watcher_leader 1\n", **asked)
     yield found
     found.stop()
@@ -91,6 +99,19 @@ def test_the_state_is_the_report(running: server.Running, watcher: Watcher) -> N
     status, headers, body = ask(running, "/state.json")
     assert status == 200 and headers["content-type"] == "application/json"
     assert json.loads(body) == watcher.report
+
+
+def test_half_a_character_that_somebody_wrote_somewhere_hides_nothing(watcher: Watcher) -> None:
+    """JSON within annotations may hold what is no text: all the rest is told as ever."""
+    broken = "scale \ud800"
+    watcher.report["services"][0]["lock"] = {"holder": "x", "verb": broken, "since": ""}
+    watcher.why["said"] = broken
+    other = server.serve("127.0.0.1", 0, report=watcher.tell, metrics=lambda: f'x{{verb="{broken}"}} 1\n', health=watcher.health)
+    try:
+        answers = [ask(other, path) for path in ("/state.json", "/metrics", "/healthz")]
+    finally:
+        other.stop()
+    assert [(status, b"scale ?" in body) for status, dummy, body in answers] == [(200, True)] * 3
 
 
 def test_a_state_that_is_known_is_not_sent_again(running: server.Running, watcher: Watcher) -> None:

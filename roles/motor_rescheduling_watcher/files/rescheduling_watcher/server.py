@@ -62,7 +62,7 @@ class _State:
         tag = f'"{self._process}-{report["program"]["revision"]}-{_beside(report)}"'
         with self._lock:
             if self._latest is None or self._latest.headers["ETag"] != tag:
-                body = json.dumps(report, ensure_ascii=False, separators=(",", ":")).encode()
+                body = json.dumps(report, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
                 self._latest = _Answer(HTTPStatus.OK, body, JSON, {"ETag": tag}, _packed(body))
             return self._latest
 
@@ -248,7 +248,7 @@ def serve(address: str, port: int, *, report: Report, metrics: Callable[[], str]
     answers: dict[str, Callable[[], _Answer]] = {
         "/": lambda: _Answer(HTTPStatus.OK, shown, HTML),
         "/state.json": state.answer,
-        "/metrics": lambda: _Answer(HTTPStatus.OK, metrics().encode(), CONTENT_TYPE),
+        "/metrics": lambda: _Answer(HTTPStatus.OK, metrics().encode(errors="replace"), CONTENT_TYPE),
         "/healthz": lambda: _alive(health),
         "/readyz": lambda: _ready(health),
     }
@@ -267,7 +267,7 @@ def _ready(health: Health) -> _Answer:
 
 
 def _told(status: int, said: Mapping[str, Any]) -> _Answer:
-    return _Answer(status, (json.dumps(said, ensure_ascii=False) + "\n").encode(), JSON)
+    return _Answer(status, (json.dumps(said, ensure_ascii=False) + "\n").encode(errors="replace"), JSON)
 
 
 def _packed(body: bytes) -> bytes:
