@@ -124,6 +124,16 @@ def test_tries_that_are_old_take_no_memory_and_one_that_was_none_is_taken_back()
     assert tries.count("a", 3.0) == 1
 
 
+def test_the_latest_tries_are_kept_as_far_as_an_annotation_has_room_for_them() -> None:
+    """Else it could not be written any more, and nothing would be tried."""
+    tries = Tries()
+    for number in range(3000):
+        tries.add(f"recreate_failed {'n' * 63}/{'j' * 60}-{number}", float(number))
+    text = tries.text(3000.0)
+    assert 100_000 < len(text) <= 200_000 and tries.count(f"recreate_failed {'n' * 63}/{'j' * 60}-2999", 3000.0) == 1
+    assert Tries(text).text(3000.0) == text
+
+
 @pytest.mark.parametrize(
     ("written", "number"),
     [("8", 8), (8, 8), ("2k", 2000), ("1Ki", 1024), ("3M", 3_000_000), ("", 0), ("x", 0), ("-1", 0), (None, 0), ("8x", 0)],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import io
 import json
 import logging
 import os
@@ -116,6 +117,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _log_to_stdout() -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what is logged may hold what is no text
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

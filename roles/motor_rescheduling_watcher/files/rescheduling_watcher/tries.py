@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping
 
 HOUR = 3600.0
-# An annotation has room for this many.
-MOST = 2000
+# All annotations of an object together have room for 256 KiB.
+MOST_BYTES = 200_000
 
 
 class Tries:
@@ -34,10 +34,19 @@ class Tries:
     def text(self, now: float) -> str:
         """What is worth being kept, as JSON. The rest is forgotten."""
         recent = ((_recent(times, now), key) for key, times in self._times.items())
-        latest = sorted(((times, key) for times, key in recent if times), key=lambda item: max(item[0]))[-MOST:]
-        self._times = {key: times for times, key in latest}
-        kept = {key: [round(time) for time in times] for key, times in self._times.items()}
-        return json.dumps(kept, sort_keys=True, separators=(",", ":"))
+        latest = sorted(((times, key) for times, key in recent if times), key=lambda item: max(item[0]), reverse=True)
+        self._times = {}
+        room = MOST_BYTES
+        for times, key in latest:
+            room -= len(_encoded({key: times}))
+            if room < 0:
+                break
+            self._times[key] = times
+        return _encoded(self._times)
+
+
+def _encoded(found: Mapping[str, list[float]]) -> str:
+    return json.dumps({key: [round(time) for time in times] for key, times in found.items()}, sort_keys=True, separators=(",", ":"))
 
 
 def _recent(times: list[float] | tuple[float, ...], now: float) -> list[float]:
