@@ -64,7 +64,7 @@ PYTHON = (3, 11)
 DATE = (1980, 1, 1, 0, 0, 0)
 MODE = 0o644
 UNIX = 3
-START = "import sys\n\nfrom {package}.__main__ import main\n\nsys.exit(main())\n"
+START = "from {package}.__main__ import main\n\nraise SystemExit(main())\n"
 
 
 class ArchiveError(Exception):

@@ -32,7 +32,7 @@ PROGRAM_SPEC: dict[str, Any] = {
     "archive": {"type": "str", "no_log": True},
     "settings": {"type": "dict", "default": {}},
     "image": {"type": "str"},
-    "image_pull_secrets": {"type": "list", "elements": "str", "default": []},
+    "image_pull_secrets": {"type": "list", "elements": "str", "default": [], "no_log": False},
     "replicas": {"type": "int", "default": 2},
     "port": {"type": "int", "default": 8080},
     "service": {"type": "bool", "default": True},

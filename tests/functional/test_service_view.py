@@ -220,7 +220,7 @@ def test_a_combination_that_would_crash_the_operator_is_told_before_it_does(live
     try:
         task = live.task()
         assert (task["crashes"], task["crashing_jobs"]) == (True, [P2])
-        assert [(row["code"], row["severity"]) for row in task["findings"] if row["name"] == f"AscendJob {live.namespace}/{P2}"][0] == (
+        assert next((row["code"], row["severity"]) for row in task["findings"] if row["name"] == f"AscendJob {live.namespace}/{P2}") == (
             "R602",
             "error",
         )

@@ -69,14 +69,15 @@ class Election:
     def fence(self) -> Callable[[], None]:
         """As `check`, for the present term only: what was decided in one term is not to be done in the next one."""
         term = self._term
-        return lambda: self._check(term)
+
+        def check() -> None:
+            self._check(term)
+
+        return check
 
     def note(self, text: str) -> None:
         """Store a text on the Lease, for this leader and those after it; returns when it is stored. LockLost when this one leads no longer."""
-        term = self._term
-        self._check(term)
-        assert term
-        term.annotate({ATTEMPTS_ANNOTATION: text})
+        self._check(self._term).annotate({ATTEMPTS_ANNOTATION: text})
 
     def noted(self) -> str:
         """The text on the Lease."""
@@ -133,7 +134,9 @@ class Election:
         finally:
             self._seen, self._term = None, None
 
-    def _check(self, term: Term | None) -> None:
+    def _check(self, term: Term | None) -> Term:
+        """The term itself, while it lasts."""
         if term is None or term is not self._term or self._ending.is_set():
             raise LockLost(f"This replica does not lead (Lease {self._namespace}/{self._name}). Nothing was written.", reason="LockLost")
         term.check()
+        return term

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import Any
 
 from .._motor.plan import Write
 from .api import Api, Conflict
 
 WRITERS = 8
-Stored: TypeAlias = "Mapping[str, Any] | None"
+Stored = Mapping[str, Any] | None
 
 
 class Writes:

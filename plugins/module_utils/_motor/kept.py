@@ -211,7 +211,7 @@ def _metadata(metadata: Object) -> dict[str, Any]:
 
 def _selected(value: Any, tree: Tree) -> Any:
     if tree is ALL:
-        return intern(value) if type(value) is str and len(value) < 64 else value
+        return intern(value) if isinstance(value, str) and len(value) < 64 else value
     if isinstance(tree, list):
         return [_selected(item, tree[0]) for item in value or ()]
     if not isinstance(value, dict):

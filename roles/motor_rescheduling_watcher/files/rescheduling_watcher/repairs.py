@@ -25,11 +25,11 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.workloads imp
 
 from .settings import NUDGE, RECREATE_FAILED, RELEASE_STUCK, RESTORE_MISSING, Settings
 
-Object: TypeAlias = "Mapping[str, Any]"
+Object = Mapping[str, Any]
 # What is timed: (what, of which object).
 Key: TypeAlias = "tuple[str, ...]"
 # Whether there is room for a job now: "" or why not.
-Room: TypeAlias = "Callable[[Object], str]"
+Room = Callable[[Object], str]
 _Task: TypeAlias = "tuple[str, str, str]"
 
 WAITS, NUDGED_FOR, NODE, LEAVING, FAILED, MISSING = "waits", "nudged", "node", "leaving", "failed", "missing"

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Api
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.watch import Health, Watch
@@ -24,7 +24,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.workloads imp
 
 from .settings import Settings
 
-Object: TypeAlias = "Mapping[str, Any]"
+Object = Mapping[str, Any]
 
 NODE = "Node"
 KINDS = (

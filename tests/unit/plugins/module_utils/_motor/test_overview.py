@@ -85,7 +85,7 @@ def test_every_state_has_its_reason_and_its_time(found: Snapshot, state: str, re
 
 
 def test_a_broken_rule_is_told_from_one_that_holds() -> None:
-    state, reason, _ = row(alone("Inqueue", rules=(rule(text="{ # comment"),)), "p1")
+    state, reason, dummy = row(alone("Inqueue", rules=(rule(text="{ # comment"),)), "p1")
     assert state == "held" and reason.startswith(
         "the scaling rule cannot be read: ConfigMap chat/scaling-rule elastic_scaling.json, line 1"
     )
