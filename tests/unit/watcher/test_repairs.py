@@ -169,6 +169,23 @@ def test_a_job_that_has_failed_for_good_is_created_again() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "labels", "again"),
+    [
+        ("resnet", {}, False),
+        ("resnet", {"app": "resnet", "jobID": "x"}, False),
+        ("resnet", {"app": "mindie-ms-server"}, True),
+        ("mindie-motor-controller", {"app": "mindie-ms-controller"}, True),
+        ("other", {"mind-cluster/scaling-rule": "scaling-rule", "jobID": NAMESPACE, "mind-cluster/group-name": "group0"}, True),
+        (P1, {}, True),
+    ],
+)
+def test_jobs_that_do_not_serve_are_nobodys_to_create_again(name: str, labels: dict[str, str], again: bool) -> None:
+    """A training job that has failed is left as it is, whoever else is in its namespace."""
+    found = decide(failed(p1=job(name, conditions=FAILED, labels=labels)))
+    assert acts(found) == ([("recreate_failed", name)] if again else []) and (again or not found.waiting)
+
+
+@pytest.mark.parametrize(
     ("seen", "room", "why"),
     [
         (failed(), "no room", "no room"),
