@@ -27,10 +27,13 @@ def obstacle(snapshot: Snapshot, own: str = "") -> str:
     found = standing(snapshot.config_map)
     if found != APPLIED:
         return f"motor-config is {found}: nothing says what the service last reached"
-    leaving = [instance.name for instance in service_state(snapshot).leaving()]
+    state = service_state(snapshot)
+    leaving = [instance.name for instance in state.leaving()]
     waits = f"still stopping: {', '.join(leaving)}" if leaving else ""
     if snapshot.backend == "infer_service_set" and snapshot.infer_service_set is None:
         return "its InferServiceSet is not there, and nothing keeps it: deploy the service again (role motor_deploy)"
+    if not state.counts() and not any(role.pods for role in state.control):
+        return "nothing of it is there any more, as if somebody was removing it: deploy the service again (role motor_deploy)"
     under_way = f"being created again: {', '.join(kept(snapshot))}" if kept(snapshot) else ""
     return held_by_hand(snapshot) or locked(snapshot, own) or under_way or waits
 

@@ -333,6 +333,7 @@ def unfinished() -> dict[str, Any]:
         (missing(lease=lease("alice/1")), "held by alice/1"),
         (missing(lease=lease(holder="", intent={"verb": "scale"})), None),
         (missing(pods=[pod(P0), pod(P1, leaving=True), pod(D0)]), "still stopping"),
+        (missing(jobs=[], pods=[], pod_groups=[]), "as if somebody was removing it"),
         (missing(unfinished()), None),
         (missing(motor_config(1, 1)), None),
     ],
