@@ -87,6 +87,7 @@ KINDS = tuple(LOOKS)
 # lacks a prefill instance, too. One server is not Ready.
 _FIRST = {
     (ASCEND_JOB, "talk", "mindie-server-d0"): 2,
+    ("PodGroup", "talk", "mindie-server-d0"): 5,
     ("Pod", "chat", "mindie-server-d0-master-0"): 1,
     ("PodGroup", "chat", "mindie-server-p1"): 1,
     ("PodGroup", "talk", "mindie-server-p1"): 1,

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Response
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import METADATA_LIST, Response
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.kinds import KINDS
 
 Obj = dict[str, Any]
@@ -123,13 +123,17 @@ class MemoryServer:
         timeout: tuple[float, float],
         stream: bool = False,
         fence: Callable[[], None] | None = None,
+        accept: str = "application/json",
     ) -> Response:
         asked = dict(query)
-        kind, scope = _PATHS.get(path.rpartition("/")[2], ""), _scope(path)
+        kind, scope, name = _parts(path)
         if method != "GET" or not kind:
             raise ValueError(f"a watch does not send {method} {path}")
         if stream:
             return Response(200, b"", self.stream(kind, scope).open())
+        if name:
+            one = self.objects[kind].get((scope or "", name))
+            return Response(200, json.dumps(one).encode()) if one else Response(404, json.dumps({"details": {"name": name}}).encode())
         token, dummy, begin = asked.get("continue", "").partition("/")
         if not token:
             token = f"{kind} {scope} {self._version} {threading.get_ident()}"
@@ -140,7 +144,10 @@ class MemoryServer:
         (version, found), at = self._lists[token], int(begin or 0)
         more = {"continue": f"{token}/{at + PAGE}"} if at + PAGE < len(found) else {}
         metadata = {"resourceVersion": version, **more}
-        return Response(200, json.dumps({"metadata": metadata, "items": found[at : at + PAGE]}).encode())
+        items = found[at : at + PAGE]
+        if accept == METADATA_LIST:
+            items = [{"metadata": item["metadata"]} for item in items]
+        return Response(200, json.dumps({"metadata": metadata, "items": items}).encode())
 
 
 _PATHS = {kind.plural: name for name, kind in KINDS.items()}
@@ -150,6 +157,11 @@ def _key(obj: Obj) -> tuple[str, str]:
     return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
-def _scope(path: str) -> str | None:
+def _parts(path: str) -> tuple[str, str | None, str]:
+    """Kind, namespace and name of the object or the objects at a path."""
     rest = path.partition("/namespaces/")[2]
-    return rest.partition("/")[0] if "/" in rest else None
+    namespace, found, plural = rest.partition("/")
+    parts = (plural if found else path).rstrip("/").split("/")
+    if parts[-1] in _PATHS:
+        return _PATHS[parts[-1]], namespace if found else None, ""
+    return _PATHS.get(parts[-2], ""), namespace if found else None, parts[-1]

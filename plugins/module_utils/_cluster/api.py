@@ -25,6 +25,8 @@ PROXY_SECONDS = 10.0
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
+# Of the objects of a list only their metadata, which makes it several times smaller.
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 _REMEDIES = {
     401: "Check the credentials (kubeconfig, K8S_AUTH_* variables): the server does not know this user.",
@@ -62,7 +64,7 @@ class Conflict(ApiError):
 
 
 class Transport(Protocol):
-    """How a request is sent; raises TransportError when no answer came."""
+    """How a request is sent; raises TransportError when no answer came. `accept` is given only where plain JSON is not wanted."""
 
     def __call__(
         self,
@@ -74,6 +76,7 @@ class Transport(Protocol):
         timeout: tuple[float, float],
         stream: bool = False,
         fence: Callable[[], None] | None = None,
+        accept: str = "application/json",
     ) -> Response: ...
 
 
@@ -198,14 +201,17 @@ class Api:
             version = page.resource_version
         return ObjectList(tuple(items), version)
 
-    def pages(self, kind: str, namespace: str | None, label_selector: str = "", *, field_selector: str = "") -> Iterator[ObjectList]:
+    def pages(
+        self, kind: str, namespace: str | None, label_selector: str = "", *, field_selector: str = "", metadata_only: bool = False
+    ) -> Iterator[ObjectList]:
         """The same page by page: the next one is asked for when the last one is done with. All are of one moment."""
         path = KINDS[kind].path(namespace)
         selectors = [(name, text) for name, text in (("labelSelector", label_selector), ("fieldSelector", field_selector)) if text]
         token = ""
         while True:
             query = [("limit", str(PAGE)), *selectors, *([("continue", token)] if token else [])]
-            page = self._json("GET", path, f"list {kind}s in {_scope(namespace)}", kind, query=query)
+            accept = METADATA_LIST if metadata_only else ""
+            page = self._json("GET", path, f"list {kind}s in {_scope(namespace)}", kind, query=query, accept=accept)
             # Items of a list say neither what they are nor in which version.
             items = tuple({**item, "kind": kind, "apiVersion": KINDS[kind].api_version} for item in page.get("items") or ())
             token = page["metadata"].get("continue") or ""
@@ -306,21 +312,22 @@ class Api:
         query: list[tuple[str, str]] | None = None,
         body: Any = None,
         content_type: str = "application/json",
+        accept: str = "",
     ) -> dict[str, Any]:
-        response, attempts, uncertain = self._persist(method, path, query or [], body, content_type, attempted)
+        response, attempts, uncertain = self._persist(method, path, query or [], body, content_type, attempted, accept)
         if response.status >= 300:
             raise _error(attempted, kind, response, write=method, uncertain=uncertain, tried=attempts.said())
         decoded: dict[str, Any] = json.loads(response.body)
         return decoded
 
     def _persist(
-        self, method: str, path: str, query: list[tuple[str, str]], body: Any, content_type: str, attempted: str
+        self, method: str, path: str, query: list[tuple[str, str]], body: Any, content_type: str, attempted: str, accept: str
     ) -> tuple[Response, Attempts, bool]:
         """Send until there is an answer that lasts. Also tells whether an earlier attempt may have been carried out."""
         attempts, uncertain = Attempts(), False
         while True:
             try:
-                response = self._exchange(method, path, query, body, content_type, attempted, tried=attempts)
+                response = self._exchange(method, path, query, body, content_type, attempted, tried=attempts, accept=accept)
                 if response.status not in TRANSIENT:
                     return response, attempts, uncertain
                 pause = attempts.pause(response.retry_after) if self._pause else None
@@ -347,6 +354,7 @@ class Api:
         stream: bool = False,
         tried: Attempts | None = None,
         silence: float | None = None,
+        accept: str = "",
     ) -> Response:
         fence = None if method == "GET" else self._fence
         if fence:

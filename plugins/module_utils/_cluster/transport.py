@@ -62,12 +62,13 @@ class Sender:
         timeout: tuple[float, float],
         stream: bool = False,
         fence: Callable[[], None] | None = None,
+        accept: str = "application/json",
     ) -> Response:
         """Send one request; TransportError when no answer came."""
         url = f"{self._host}{path}" + (f"?{urlencode(query)}" if query else "")
         sent = None if body is None else json.dumps(body)
         with self._broken():
-            headers = {"Accept": "application/json", "Content-Type": content_type, **self._headers()}
+            headers = {"Accept": accept, "Content-Type": content_type, **self._headers()}
             limits = Timeout(connect=timeout[0], read=timeout[1])
             with fences.fenced(fence):
                 answer = self._open(method, url, body=sent, headers=headers, timeout=limits, preload_content=False)
@@ -78,7 +79,7 @@ class Sender:
     def _open(self, method: str, url: str, **options: Any) -> Any:
         while True:
             with contextlib.suppress(ClosedPoolError):  # another thread has just dropped the connections; nothing was sent
-                return self._pools.urlopen(method, url, **options)
+                return self._pools.request(method, url, **options)
 
     def _lines(self, answer: Any) -> Iterator[bytes]:
         """Complete lines of a streaming answer."""

@@ -30,6 +30,8 @@ AWAY_PAUSE = 5.0
 # Answers that will not change by asking again soon: no right to ask, or no such kind.
 LASTING = frozenset({401, 403, 404})
 LASTING_PAUSE = 60.0
+# Where a regular list shows so many objects that were not heard of, they are read together.
+MANY = 50
 # Regular lists of a program are made one after the other: none is urgent, and each takes memory, and time of the server.
 _BESIDE = threading.Lock()
 # The server has no time, or there is none: what was known last is as good as before.
@@ -323,6 +325,26 @@ class Watch:
             version = page.resource_version
             del page  # not two pages at once
         return found, version
+
+    def _read_again(self) -> dict[Key, Object]:
+        """The same where nearly all are known already: which ones there are, and of these only those that are not known as they are."""
+        found: dict[Key, Object] = {}
+        unknown: list[Key] = []
+        for page in self._lists.pages(self._kind, self._namespace, field_selector=self._selector, metadata_only=True):
+            for item in page.items:
+                key = _key(item)
+                known = self._objects.get(key)
+                if known is not None and _same(known, item):
+                    found[key] = known
+                else:
+                    unknown.append(key)
+        if len(unknown) > MANY:
+            return self._read()[0]
+        for namespace, name in unknown:
+            obj = self._lists.get(self._kind, namespace or None, name)
+            if obj is not None:
+                found[namespace, name] = self._cut(obj)
+        return found
 
     def _replace(self, found: dict[Key, Object]) -> None:
         """Take over what there is, and tell in what it differs from what was known."""
