@@ -35,7 +35,7 @@ from tests.cluster.ascend_operator.objects import ASCEND_JOBS
 from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.gang_scheduler.scheduler import POD_GROUPS
 from tests.cluster.kube_client import CONFIG_MAPS, PODS, Informer, KubeClient, Obj, wait_for
-from tests.cluster.pod_runner import PodRunner, find_python, RunningPod
+from tests.cluster.pod_runner import PodRunner, RunningPod, find_python
 from tests.support.watcher import ACTS, CACHE, NAME, PORT, Watcher
 
 from . import fleet
@@ -259,15 +259,17 @@ class Bench:
 
     def _rest(self, found: Measured) -> None:
         """A minute in which nothing happens, through a proxy that counts."""
-        with FaultProxy(self._cluster) as proxy, PodRunner(self._client, CACHE, through=proxy.kubeconfig) as runner:
-            with self._running(runner) as (pod, dummy):
-                self._settle(pod)
-                proxy.clear()
-                began, before = time.monotonic(), cpu_of(pod)
-                time.sleep(REST_SECONDS)
-                found.cpu = (cpu_of(pod) - before) * 60.0 / (time.monotonic() - began)
-                found.requests = Counter(_verb(request) for request in proxy.requests)
-                found.peak, found.memory = max(found.peak, memory_of(pod, "VmHWM")), max(found.memory, memory_of(pod, "VmRSS"))
+        with ExitStack() as stack:
+            proxy = stack.enter_context(FaultProxy(self._cluster))
+            runner = stack.enter_context(PodRunner(self._client, CACHE, through=proxy.kubeconfig))
+            pod, dummy = stack.enter_context(self._running(runner))
+            self._settle(pod)
+            proxy.clear()
+            began, before = time.monotonic(), cpu_of(pod)
+            time.sleep(REST_SECONDS)
+            found.cpu = (cpu_of(pod) - before) * 60.0 / (time.monotonic() - began)
+            found.requests = Counter(_verb(request) for request in proxy.requests)
+            found.peak, found.memory = max(found.peak, memory_of(pod, "VmHWM")), max(found.memory, memory_of(pod, "VmRSS"))
 
     def _say(self, text: str) -> None:
         self._console.print(text, highlight=False)
