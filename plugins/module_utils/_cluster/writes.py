@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeAlias
 
 from .._motor.plan import Write
 from .api import Api, Conflict
 
 WRITERS = 8
-Stored = Mapping[str, Any] | None
+Object = Mapping[str, Any]
+Stored: TypeAlias = "Object | None"
 
 
 class Writes:

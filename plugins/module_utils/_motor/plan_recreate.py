@@ -78,10 +78,9 @@ def _settled(job: Object | None, backup: Object) -> bool:
 
 
 def _keep(name: str, job: Object | None, backup: Object | None, why: str) -> tuple[Object, tuple[Step, ...]]:
-    """What is kept of the job as it is now, and how that comes to be; of one that is gone what was kept of it."""
+    """What is kept of the job as it is now, and how that comes to be; of one that is gone what was kept of it. One of both is there."""
     if job is None:
-        assert backup is not None
-        return backup, ()
+        return backup or {}, ()
     now = _backup(job)
     if backup is None:
         return now, (Step(f"keep the specification of {name}", (create(now, why),)),)

@@ -121,7 +121,7 @@ class Crew:
         return True
 
     def _do(self, repair: Repair, key: str, fence: Callable[[], None]) -> None:
-        rest = REST_SECONDS
+        rest, at = REST_SECONDS, time.time()
         try:
             about = self._find(repair)
             at = self._put_on_record(repair)
