@@ -167,7 +167,7 @@ class Controller:
         LOG.log(level, "%s/%s: %s: %s", namespace, item.name, item.news.reason, item.news.message)
         about = self._named(namespace, item.kind, item.name)
         if about:
-            self._crew.aside(lambda: self._teller.tell(about, item.news, for_good=item.for_good))
+            self._crew.aside(lambda: self._teller.tell(about, item.news, for_good=item.for_good, instance=item.instance))
 
     def _about(self, repair: Repair) -> Mapping[str, Any] | None:
         """The object of a repair; of a pod the job that it belongs to, where there is one."""

@@ -21,12 +21,15 @@ _ALARMING = ("failed", "missing")
 
 @dataclass(frozen=True)
 class Item:
-    """One piece of news, and the object that it is about. `for_good`: it is told once per version of the object."""
+    """One piece of news, and the object that it is told at. `for_good`: it is told once per version of the object; `instance`: which of
+    those that share the object it is about.
+    """
 
     kind: str
     name: str
     news: News
     for_good: bool = False
+    instance: str = ""
 
 
 class Gossip:
@@ -44,7 +47,7 @@ class Gossip:
         for item in view["instances"]:
             name, state = item["name"], item["state"]
             if state == "running" and self._told.pop(name, ""):
-                found.append(Item(*_object(view, item), News("InstanceRunning", f"{name} runs again")))
+                found.append(Item(*_object(view, item), News("InstanceRunning", f"{name} runs again"), instance=name))
             if state in _QUIET or self._told.get(name) == state:
                 continue
             left = TOLD_AFTER_SECONDS - (now - self._since[name, state])
@@ -52,11 +55,8 @@ class Gossip:
                 due.append(left)
                 continue
             self._told[name] = state
-            found.append(
-                Item(
-                    *_object(view, item), News(f"Instance{state.capitalize()}", f"{name} is {state}: {item['reason']}", state in _ALARMING)
-                )
-            )
+            said = News(f"Instance{state.capitalize()}", f"{name} is {state}: {item['reason']}", state in _ALARMING)
+            found.append(Item(*_object(view, item), said, instance=name))
         gone = self._told.keys() - {item["name"] for item in view["instances"]}
         for name in gone:
             del self._told[name]

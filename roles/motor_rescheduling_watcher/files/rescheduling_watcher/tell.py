@@ -29,13 +29,16 @@ class Teller:
     def __init__(self, api: Api, by: str) -> None:
         self._api, self._by = api.pausing(None), by
 
-    def tell(self, about: Mapping[str, Any], news: News, *, for_good: bool = False) -> None:
-        """Tell it at the object. Told already in the last minutes (`for_good`: about this version of the object, ever), it is not told again."""
+    def tell(self, about: Mapping[str, Any], news: News, *, for_good: bool = False, instance: str = "") -> None:
+        """Tell it at the object, which instances may share. Told already in the last minutes (`for_good`: about this version of the
+        object, ever), it is not told again.
+        """
         metadata = about["metadata"]
         when = metadata["resourceVersion"] if for_good else str(int(time.time() / ONCE_SECONDS))
-        digest = hashlib.sha256("\n".join((metadata["uid"], news.reason, news.message if for_good else "", when)).encode()).hexdigest()
+        told = (metadata["uid"], news.reason, news.message if for_good else instance, when)
+        digest = hashlib.sha256("\n".join(told).encode(errors="replace")).hexdigest()
         short = News(news.reason, news.message[:LONGEST_MESSAGE], news.warning)
-        made = events.event(about, short, name=f"{metadata['name'][:200]}.{digest[:16]}", at=rfc3339(time.time()), by=self._by)
+        made = events.event(about, short, name=f"{metadata['name'][:200].rstrip('-.')}.{digest[:16]}", at=rfc3339(time.time()), by=self._by)
         try:
             self._api.create(made)
         except MotorError as error:
