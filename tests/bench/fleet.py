@@ -154,7 +154,7 @@ def _instance(namespace: str, number: int, task: str, rule: str, role: str, inde
     name = job_name(task, role, index)
     labels = {
         "framework": "pytorch",
-        objects.JOB_ID: task or namespace,
+        objects.JOB_ID: task.rstrip("-") or namespace,
         objects.RULE: rule,
         objects.RULE_GROUP: GROUPS[role],
         "app": "mindie-ms-server",
