@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`python -m tests.bench.watcher`: the rescheduling watcher beside 1,000 and 10,000 AscendJobs; writes docs/benchmark_watcher.md.
 
-The program runs as the role installs it. `python -m tests.bench.watcher NAME...` measures some of the scenes and writes nothing.
+The program runs as the role installs it. `python -m tests.bench.watcher NAME...` measures some of the scenes again; the page has the last
+run of each.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from tests.support.watcher import ACTS, CACHE, NAME, PORT, Watcher
 from . import fleet
 
 PAGE = ROOT / "docs" / "benchmark_watcher.md"
+RAW = CACHE / "bench" / "watcher.json"
 NAMESPACE = "mindie-system"
 SAMPLES = 200
 # Nudges have a budget of four per second.
@@ -124,6 +126,16 @@ class Measured:
     cpu: float = 0.0
     loads: list[float] = field(default_factory=list)
     requests: Counter[str] = field(default_factory=Counter)
+
+    def dump(self) -> dict[str, Any]:
+        """Plain data; the scene is told by its name."""
+        return {**self.__dict__, "scene": self.scene.name}
+
+    @classmethod
+    def load(cls, stored: Mapping[str, Any]) -> Measured:
+        """What `dump` has made."""
+        scene = next(scene for scene in SCENES if scene.name == stored["scene"])
+        return cls(**{**stored, "scene": scene, "requests": Counter(stored["requests"])})
 
     def event(self, share: float) -> float:
         """A percentile of the seconds from an event to its nudge."""
@@ -403,11 +415,15 @@ def run(names: Iterable[str], console: Console) -> list[Measured]:
 
 
 def main(names: Iterable[str] = ()) -> None:
-    """Measure and print; after a full run write the page."""
+    """Measure, print, and write the page when all scenes were measured at some time."""
     console = Console(width=160)
-    text = page(run(names, console))
+    stored = json.loads(RAW.read_text()) if names and RAW.exists() else {}
+    stored.update({measured.scene.name: measured.dump() for measured in run(names, console)})
+    RAW.parent.mkdir(parents=True, exist_ok=True)
+    RAW.write_text(json.dumps(stored))
+    text = page([Measured.load(stored[scene.name]) for scene in SCENES if scene.name in stored])
     console.print(text, highlight=False)
-    if not names:
+    if len(stored) == len(SCENES):
         PAGE.write_text(text)
 
 
