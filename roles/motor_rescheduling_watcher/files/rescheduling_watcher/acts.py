@@ -113,6 +113,7 @@ class Acts:
             # A job that belongs to no service may be beside one of another backend.
             return Build(JOBS, found.settings.name_prefix, found.settings) if repair.kind == ASCEND_JOB else found
 
+        api = api.anew()
         settings = execute.Settings(
             by=self._by,
             run=uuid.uuid4().hex,

@@ -62,3 +62,25 @@ def test_api_groups_are_read_once_and_only_when_somebody_asks(server: Server) ->
     assert server.asked == []
     assert copy.groups == api.groups == frozenset({"apps"}) and api.discovered() is api
     assert server.asked == ["/apis"]
+
+
+def test_whoever_runs_for_long_learns_of_api_groups_that_came_meanwhile() -> None:
+    groups = ["apps"]
+
+    def send(*dummy: Any, **more: Any) -> Response:
+        return Response(200, json.dumps({"groups": [{"name": name} for name in groups]}).encode())
+
+    api = Api(send).discovered()
+    groups.append("keda.sh")
+    assert "keda.sh" not in api.groups and "keda.sh" in api.anew().groups
+
+
+@pytest.mark.parametrize("terminating", [True, False])
+def test_a_namespace_that_is_being_deleted_is_no_question_of_rights(terminating: bool) -> None:
+    """The server says both with 403."""
+    causes = [{"reason": "NamespaceTerminating", "message": "namespace chat is being terminated"}] if terminating else []
+    status = {"reason": "Forbidden", "message": "forbidden", "details": {"name": "x", "causes": causes}}
+    api = Api(lambda *dummy, **more: Response(403, json.dumps(status).encode()))
+    with pytest.raises(ApiError) as refused:
+        api.create({"kind": "ConfigMap", "metadata": {"name": "x", "namespace": "chat"}})
+    assert ("Give this user the right" in str(refused.value)) is not terminating
