@@ -174,6 +174,12 @@ class Api:
         api._patience = seconds
         return api
 
+    def anew(self) -> Api:
+        """The same verbs for who runs for long: API groups that came meanwhile are known, too."""
+        api = copy.copy(self)
+        api._groups = _Groups()
+        return api
+
     def discovered(self) -> Api:
         """The same, after the server has told which API groups it has."""
         self._groups.get(self._read_groups)
@@ -392,7 +398,7 @@ def _error(attempted: str, kind: str, response: Response, *, write: str = "GET",
     if response.status == 404 and not (status.get("details") or {}).get("name"):
         remedy = f"The cluster does not know the kind {kind} ({KINDS[kind].api_version}): install its CRD and operator first."
         return KindMissing(attempted, said, reason="KindMissing", status=404, remedy=remedy)
-    remedy = _REMEDIES.get(response.status, "")
+    remedy = "" if _is_terminating(status) else _REMEDIES.get(response.status, "")
     if _is_conflict(write, response.status):
         conflict = Conflict(attempted, said, reason=reason, status=response.status, remedy=remedy)
         conflict.uncertain = uncertain
@@ -407,6 +413,12 @@ def _is_conflict(write: str, status: int) -> bool:
     which the server does not tell from a patch whose result is invalid.
     """
     return write != "GET" and (status == 409 or (status == 404 and write in ("PUT", "PATCH")) or (status == 422 and write == "PATCH"))
+
+
+def _is_terminating(status: Mapping[str, Any]) -> bool:
+    """Whether a namespace takes nothing new because it is being deleted, which is said with 403, too."""
+    causes = (status.get("details") or {}).get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 
 def _status_of(body: bytes) -> dict[str, Any]:

@@ -67,6 +67,21 @@ def test_of_instances_that_share_an_object_each_is_told(backend: str) -> None:
     assert len(set(events(*items, *items))) == 2, "the same is told once"
 
 
+def broken(message: str, rule: str = "scaling-rule") -> dict[str, Any]:
+    finding = {"severity": "error", "code": "R102", "message": message, "remedy": "correct it"}
+    tasks = [{"rule": rule, "task": task, "crashes": False, "findings": [finding]} for task in ("a", "b")]
+    return {**view(p0="running"), "tasks": tasks}
+
+
+def test_a_broken_rule_is_told_once_however_often_it_is_looked_at() -> None:
+    gossip = Gossip()
+    assert [len(gossip.look(broken("line 1"), now)[0]) for now in (0.0, 0.1, 5.0, 599.0)] == [1, 0, 0, 0]
+    assert told(gossip.look(broken("line 2"), 600.0)[0]) == [("RuleBroken", "")], "another error is news"
+    assert [len(gossip.look(broken("line 2"), now)[0]) for now in (601.0, 1201.0)] == [0, 1], "and so it is after a while"
+    assert gossip.look(view(p0="running"), 1300.0)[0] == []
+    assert len(gossip.look(broken("line 2"), 1301.0)[0]) == 1, "broken again"
+
+
 def test_an_object_may_have_any_name() -> None:
     long = {**ABOUT, "metadata": {**ABOUT["metadata"], "name": "a" * 199 + "-" + "b" * 53}}
     gossip = Gossip()

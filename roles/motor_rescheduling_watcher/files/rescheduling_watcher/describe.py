@@ -46,6 +46,10 @@ class Describer:
             self._woken.notify()
         self._thread.join(AGAIN_SECONDS)
 
+    def tell_all(self) -> None:
+        """Whoever told before may have told nothing of what is so now: tell it again. What is told at objects already is not told twice."""
+        self._gossip.clear()
+
     def ask(self, namespace: str) -> None:
         """Describe it as soon as there is time."""
         with self._woken:

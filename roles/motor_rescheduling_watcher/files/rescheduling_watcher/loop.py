@@ -200,6 +200,7 @@ class Controller:
         if before or not self._led:
             return set()
         self._crew.begin_term()
+        self._describer.tell_all()
         return set(self.world.namespaces())
 
     def _look_again(self, namespace: str, seconds: float) -> None:

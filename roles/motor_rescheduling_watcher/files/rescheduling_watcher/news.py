@@ -15,6 +15,8 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership imp
 
 # What passes sooner is part of every start.
 TOLD_AFTER_SECONDS = 10.0
+# A rule that stays broken is told of again, for whoever has cleared its Event away.
+AGAIN_SECONDS = 600.0
 _QUIET = ("running", "starting", "terminating", "surplus", "foreign")
 _ALARMING = ("failed", "missing")
 
@@ -37,11 +39,12 @@ class Gossip:
 
     def __init__(self) -> None:
         self._told: dict[str, str] = {}
+        self._told_of_rules: dict[str, tuple[str, float]] = {}
         self._since: dict[tuple[str, str], float] = {}
 
     def look(self, view: Mapping[str, Any], now: float) -> tuple[list[Item], float | None]:
         """What is to be told at `now` (seconds of a monotonic clock), and in how many seconds there may be more."""
-        found, due = list(_of_rules(view)), []
+        found, due = list(self._of_rules(view, now)), []
         states = {(item["name"], item["state"]) for item in view["instances"] if item["state"] not in _QUIET}
         self._since = {key: self._since.get(key, now) for key in states}
         for item in view["instances"]:
@@ -61,6 +64,17 @@ class Gossip:
         for name in gone:
             del self._told[name]
         return found, min(due, default=None)
+
+    def _of_rules(self, view: Mapping[str, Any], now: float) -> Iterator[Item]:
+        """What is wrong with rules, as far as it is new, or may be forgotten by now."""
+        items = {f"{item.news.reason} {item.name}": item for item in _of_rules(view)}
+        before, self._told_of_rules = self._told_of_rules, {}
+        for name, item in items.items():
+            said, at = before.get(name, ("", 0.0))
+            again = said != item.news.message or now - at >= AGAIN_SECONDS
+            self._told_of_rules[name] = (item.news.message, now if again else at)
+            if again:
+                yield item
 
 
 def _of_rules(view: Mapping[str, Any]) -> Iterator[Item]:
