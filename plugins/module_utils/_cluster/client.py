@@ -55,9 +55,8 @@ def _in_cluster(agent: str) -> Sender:
         host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
         token = Token(ACCOUNT / "token")
     except (KeyError, OSError) as error:
-        raise ApiError(
-            "connect as the ServiceAccount of a pod", str(error), reason="NoConfiguration", status=None, remedy=_OUTSIDE
-        ) from error
+        why = f"the environment has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
+        raise ApiError("connect as the ServiceAccount of a pod", why, reason="NoConfiguration", status=None, remedy=_OUTSIDE) from error
     pools = PoolManager(maxsize=CONNECTIONS, cert_reqs="CERT_REQUIRED", ca_certs=str(ACCOUNT / "ca.crt"))
     return Sender(pools, f"https://{f'[{host}]' if ':' in host else host}:{port}", lambda: {"User-Agent": agent, **token.header()})
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import hashlib
 import io
 import json
 import logging
@@ -15,9 +16,11 @@ import signal
 import socket
 import sys
 import threading
+import zipfile
 from pathlib import Path
 from types import FrameType
 
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Api
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.client import connect_program
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.signals import ORDERLY, Signals
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import MotorError
@@ -47,7 +50,7 @@ class JsonLines(logging.Formatter):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run until told to stop. Returns the exit code: 0 after SIGTERM, SIGINT or SIGHUP, 2 for settings that cannot be read."""
+    """Run until told to stop. Returns the exit code: 0 after SIGTERM, SIGINT or SIGHUP, 2 without readable settings or a library."""
     options = _options(arguments)
     _log_to_stdout()
     gc.set_threshold(*COLLECT_AFTER)
@@ -65,13 +68,11 @@ def main(arguments: list[str] | None = None) -> int:
     for number in ORDERLY:
         signal.signal(number, receive)
     identity = Identity(options.name, options.namespace, options.pod, options.version)
-    api = None
-    while api is None and not told.is_set():
-        try:
-            api = connect_program(options.kubeconfig, f"{options.name}/{options.pod}")
-        except MotorError as error:
-            LOG.warning("cannot connect yet: %s", error)
-            told.wait(PAUSE_SECONDS)
+    try:
+        api = _connect(options, told)
+    except ImportError as error:
+        LOG.error("cannot run: %s; this Python (that of the image, in a pod) needs the library kubernetes >= 26.1", error)
+        return 2
     if api is None:
         return 0
     controller = Controller(api, wanted, identity, signals)
@@ -93,6 +94,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _connect(options: argparse.Namespace, told: threading.Event) -> Api | None:
+    """The verbs of the API server, however long it takes to reach it; None when told to stop before."""
+    while not told.is_set():
+        try:
+            return connect_program(options.kubeconfig, f"{options.name}/{options.pod}")
+        except MotorError as error:
+            LOG.warning("cannot connect yet: %s", error)
+            told.wait(PAUSE_SECONDS)
+    return None
+
+
 def _stop_when_told(told: threading.Event, controller: Controller) -> None:
     told.wait()
     controller.stop()
@@ -112,8 +124,14 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--name", default=os.environ.get("PROGRAM_NAME", "mindie-watcher"), help="name of the program and of its Lease")
     parser.add_argument("--namespace", default=os.environ.get("POD_NAMESPACE", "default"), help="namespace of the Lease")
     parser.add_argument("--pod", default=os.environ.get("POD_NAME", socket.gethostname()), help="name of this replica")
-    parser.add_argument("--version", default=os.environ.get("PROGRAM_VERSION", ""), help="version to show")
+    parser.add_argument("--version", default=os.environ.get("PROGRAM_VERSION") or _version(), help="version to show")
     return parser.parse_args(arguments)
+
+
+def _version() -> str:
+    """As who installs it says it: how the checksum of the archive begins. Empty for a program that runs from a folder."""
+    archive = Path(sys.argv[0])
+    return hashlib.sha256(archive.read_bytes()).hexdigest()[:12] if zipfile.is_zipfile(archive) else ""
 
 
 def _log_to_stdout() -> None:
