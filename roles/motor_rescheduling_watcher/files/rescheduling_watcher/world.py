@@ -148,7 +148,7 @@ class World:
     def named(self, namespace: str, kind: str, name: str) -> Object | None:
         """One object; an empty name is that of the only one."""
         with self._lock:
-            found = self._objects[namespace][kind]
+            found = self._objects.get(namespace, {}).get(kind, {})
             return found.get(name) if name else next(iter(found.values()), None)
 
     def everywhere(self, kind: str) -> tuple[Object, ...]:
@@ -199,6 +199,8 @@ class World:
                 # Another one of that name may be there by now.
                 if objects.get(metadata["name"], seen)["metadata"]["uid"] == metadata["uid"]:
                     objects.pop(metadata["name"], None)
+                if not any(self._objects[metadata["namespace"]].values()):
+                    del self._objects[metadata["namespace"]]  # namespaces come and go
             else:
                 objects[metadata["name"]] = new
             if not _alike(old, new):
