@@ -202,6 +202,7 @@ def test_jobs_that_do_not_serve_are_nobodys_to_create_again(name: str, labels: d
 def test_a_failed_job_is_left_alone_and_the_reason_is_known(seen: Snapshot, room: str, why: str) -> None:
     found = decide(seen, room=room)
     assert not found.repairs and why in found.waiting[f"recreate_failed {NAMESPACE}/{P1}"]
+    assert found.obstacles == found.waiting and not decide(failed(), held_for=1.0).obstacles, "what is not due yet has no obstacle"
 
 
 def test_a_dead_watchers_lock_is_no_obstacle_to_the_next_one() -> None:

@@ -72,6 +72,7 @@ class Controller:
         self._describer = Describer(self.world, self.board, self._room, self._tell)
         self._troubles: dict[tuple[str, str], str] = {}
         self._broken: dict[str, str] = {}
+        self._waiting: dict[str, Mapping[str, str]] = {}
         self._due: dict[str, float] = {}
         self._due_lock = threading.Lock()
         self._moved = time.monotonic()
@@ -137,6 +138,7 @@ class Controller:
             return
         if not self.world.has_service(namespace):
             self._ages.pop(namespace, None)
+            self._waiting.pop(namespace, None)
             return
         snapshot = self.world.snapshot(namespace)
         ages = self._ages.setdefault(namespace, Ages()).update(timed(snapshot), time.monotonic())
@@ -145,8 +147,18 @@ class Controller:
             fence = self.election.fence()
             for repair in decisions.repairs:
                 self._crew.offer(repair, fence)
+            self._log_waiting(namespace, decisions.obstacles)
         if decisions.waiting:
             self._look_again(namespace, min(decisions.due or LONGEST_WAIT, LONGEST_WAIT))
+
+    def _log_waiting(self, namespace: str, obstacles: Mapping[str, str]) -> None:
+        """Why what is to be repaired is not, once each time that changes."""
+        before = self._waiting.pop(namespace, {})
+        for key, why in obstacles.items():
+            if before.get(key) != why:
+                LOG.info("not now: %s: %s", key, why)
+        if obstacles:
+            self._waiting[namespace] = obstacles
 
     def _log_troubles(self) -> None:
         """What keeps watches from watching, once each time it changes."""

@@ -67,10 +67,13 @@ class Repair:
 
 @dataclass(frozen=True)
 class Decisions:
-    """`repairs` that are due; `waiting` says of others, by key, what keeps them; `due` is in how many seconds time alone changes that."""
+    """`repairs` that are due; `waiting` says of others, by key, what keeps them, `obstacles` the same without those that are just not due
+    yet; `due` is in how many seconds time alone changes that.
+    """
 
     repairs: tuple[Repair, ...] = ()
     waiting: Mapping[str, str] = field(default_factory=dict)
+    obstacles: Mapping[str, str] = field(default_factory=dict)
     due: float | None = None
 
 
@@ -113,16 +116,18 @@ def decide_repairs(snapshot: Snapshot, ages: Mapping[Key, float], settings: Sett
     makers = {NUDGE: _nudges, RELEASE_STUCK: _releases, RECREATE_FAILED: _recreations, RESTORE_MISSING: _restorations}
     case = _Case(snapshot, _census(snapshot), ages, settings, room, own)
     hold = hands_off.held_by_hand(snapshot)
-    found, waiting, due = [], {}, []
+    found, waiting, obstacles, due = [], {}, {}, []
     for act, make in makers.items():
         for repair, obstacle, seconds in make(case) if settings.acts[act] else ():
             if not hold and not obstacle and seconds <= 0:
                 found.append(repair)
                 continue
             waiting[repair.key] = hold or obstacle or f"due in {seconds:.0f} s"
+            if hold or obstacle:
+                obstacles[repair.key] = hold or obstacle
             if seconds > 0:
                 due.append(seconds)
-    return Decisions(tuple(found), waiting, min(due, default=None))
+    return Decisions(tuple(found), waiting, obstacles, min(due, default=None))
 
 
 def _nudges(case: _Case) -> Iterator[_Candidate]:
