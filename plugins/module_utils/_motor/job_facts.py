@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from .instances import parse_instance_name
+from .ownership import JOB_APPS
 from .pods import is_leaving, is_ready
 from .rule_reader import DATA_KEY, Reading, RuleError, read_data
 from .scaling_rule import Decision, decide
@@ -156,6 +158,12 @@ def failed_for_good(job: Object) -> str:
     """Why the operator has given the job up, or "". It never comes back: delete it and create it again."""
     condition = _failed(job)
     return str(condition.get("message") or condition.get("reason") or "Failed") if condition else ""
+
+
+def serves(job: Object, base_name: str) -> bool:
+    """Whether a job is part of an inference task, by its labels or its name; others train."""
+    labels = _labels(job)
+    return RULE_LABEL in labels or labels.get("app") in JOB_APPS or parse_instance_name(job["metadata"]["name"], base_name) is not None
 
 
 def is_invalid(job: Object) -> bool:

@@ -12,6 +12,7 @@ from rescheduling_watcher.settings import Settings
 from rescheduling_watcher.world import World
 
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Api
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.hands_off import KEPT_PREFIX
 
 
 def _unasked(*dummy: Any, **more: Any) -> Any:
@@ -48,3 +49,23 @@ def test_what_went_unseen_takes_nobody_with_it_who_has_its_name_now() -> None:
     seen._heard("Pod", None, new)
     seen._heard("Pod", old, None)
     assert seen.named("chat", "Pod", "p0") == new
+
+
+def test_a_job_that_is_kept_to_be_created_again_is_not_forgotten_where_it_was_the_only_one() -> None:
+    """Of a namespace without motor-config nothing else may be left when a watcher is killed amid that."""
+    seen = world()
+    seen._heard("ConfigMap", None, thing("kube-root-ca.crt", "chat"))
+    assert not seen.has_service("chat")
+    seen._heard("ConfigMap", None, thing(f"{KEPT_PREFIX}u", "chat"))
+    assert seen.has_service("chat") and seen.namespaces() == ["chat"]
+
+
+def test_namespaces_where_jobs_only_train_have_no_service() -> None:
+    seen = world()
+    train = thing("resnet", "train")
+    seen._heard("AscendJob", None, train)
+    assert not seen.has_service("train")
+    seen._heard("AscendJob", train, {"metadata": {**train["metadata"], "labels": {"mind-cluster/scaling-rule": "r"}}})
+    assert seen.has_service("train")
+    seen._heard("AscendJob", None, thing("mindie-server-p0", "script"))
+    assert seen.namespaces() == ["script", "train"]

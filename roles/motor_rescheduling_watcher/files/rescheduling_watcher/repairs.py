@@ -17,7 +17,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor import hands_
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import pods as pod_facts
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.instances import parse_instance_name
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_facts import GROUP_LABEL, RULE_LABEL, RUNNING, TASK_LABEL, Census
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import CONFIG_MAP, JOB_APPS
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import CONFIG_MAP
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_recreate import NUDGED, still_there
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot, is_deleted, service_pods, service_state
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.stored import baseline_counts
@@ -177,20 +177,11 @@ def _recreations(case: _Case) -> Iterator[_Candidate]:
         obstacle = hands_off.locked(snapshot, case.own) or still_there(snapshot, name)
         yield Repair(RECREATE_FAILED, snapshot.namespace, ASCEND_JOB, name, why), obstacle, 0.0
     for job in snapshot.jobs:
-        reason = job_facts.failed_for_good(job) if _is_of_a_task(snapshot, job) else ""
+        # Of a training job that has failed its user wants to see why, and not have it run again.
+        reason = job_facts.failed_for_good(job) if job_facts.serves(job, snapshot.base_name) else ""
         if reason and not is_deleted(job) and job["metadata"]["name"] not in begun:
             seconds = case.left((FAILED, job["metadata"]["uid"]), FAILED_SECONDS)
             yield _repair(RECREATE_FAILED, job, ASCEND_JOB, f"it has failed for good: {reason}"), _not_again(case, job), seconds
-
-
-def _is_of_a_task(snapshot: Snapshot, job: Object) -> bool:
-    """Whether a job is there to serve. Of a training job that has failed its user wants to see why, and not have it run again."""
-    labels = _labels(job)
-    return (
-        RULE_LABEL in labels
-        or labels.get("app") in JOB_APPS
-        or parse_instance_name(job["metadata"]["name"], snapshot.base_name) is not None
-    )
 
 
 def _not_again(case: _Case, job: Object) -> str:

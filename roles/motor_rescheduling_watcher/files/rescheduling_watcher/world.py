@@ -13,7 +13,8 @@ from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Api
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.watch import Health, Watch
-from ansible_collections.ascend.mindie.plugins.module_utils._motor import job_settings
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import job_facts, job_settings
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.hands_off import KEPT_PREFIX
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.instances import base_name
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_facts import BACKEND as JOBS
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.kept import KEPT
@@ -220,7 +221,14 @@ class World:
 
 
 def _has_service(kinds: Mapping[str, Mapping[str, Object]]) -> bool:
-    return CONFIG_MAP in kinds.get("ConfigMap", ()) or bool(kinds.get(ASCEND_JOB)) or bool(kinds.get("InferServiceSet"))
+    """Whether anything there serves, or is kept to be created again."""
+    config_maps = kinds.get("ConfigMap", {})
+    return (
+        CONFIG_MAP in config_maps
+        or bool(kinds.get("InferServiceSet"))
+        or any(job_facts.serves(job, job_settings.DEFAULT_PREFIX) for job in kinds.get(ASCEND_JOB, {}).values())
+        or any(name.startswith(KEPT_PREFIX) for name in config_maps)
+    )
 
 
 def _alike(old: Object | None, new: Object | None) -> bool:
