@@ -24,7 +24,7 @@ SEEING = {
     "_cluster.": "api connection fence module observe retry transport",
     "_motor.": """
         config_rules config_warnings digests drift errors fields guard hardware instances job_facts job_settings
-        json_reader kinds owners ownership pods rank_tables record rule_object rule_reader scaling_rule siblings sizes
+        json_reader kinds owners ownership pods rank_tables record remembered rule_object rule_reader scaling_rule siblings sizes
         snapshot state storage_rules stored user_config workloads
     """,
 }

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from .instances import parse_instance_name
 from .ownership import JOB_APPS
 from .pods import is_leaving, is_ready
+from .remembered import remembered
 from .rule_reader import DATA_KEY, Reading, RuleError, read_data
 from .scaling_rule import Decision, decide
 from .workloads import ASCEND_JOB, JOB_LABEL, pod_count
@@ -201,7 +201,7 @@ def _verdict(job: Object, census: Census, pods: list[Object]) -> tuple[str, str]
     return ("held", why) if why else ("starting", "its pods are about to be created")
 
 
-@lru_cache(maxsize=128)
+@remembered
 def _read(text: str | None, source: str) -> Reading | RuleError:
     """Rules are read again and again, and seldom change."""
     try:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from . import job_settings, rule_cluster
@@ -17,6 +16,7 @@ from .errors import InputError
 from .findings import Finding, by_severity
 from .job_facts import GROUP_LABEL, TASK_LABEL, pods_by_job
 from .overview import service_view
+from .remembered import remembered
 from .rule_lint import Lint, lint, lint_data
 from .rule_reader import DATA_KEY, Reading
 from .state import Object, Snapshot
@@ -63,7 +63,7 @@ def _linted(snapshot: Snapshot, name: str) -> Lint:
     return _lint_text(data[DATA_KEY], f"{source} {DATA_KEY}") if DATA_KEY in data else lint_data(data, source=source)
 
 
-@lru_cache(maxsize=128)
+@remembered
 def _lint_text(text: str, source: str) -> Lint:
     return lint(text, source=source)
 

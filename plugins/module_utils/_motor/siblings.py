@@ -9,12 +9,12 @@ import copy
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from . import digests
 from .instances import parse_instance_name
 from .rank_tables import RANK_TABLE_PREFIX, is_rank_table
+from .remembered import remembered
 from .workloads import ASCEND_JOB, replica_specs
 
 Object = Mapping[str, Any]
@@ -141,7 +141,7 @@ def _unnamed_volume(volume: Mapping[str, Any]) -> Mapping[str, Any]:
     return volume
 
 
-@lru_cache(maxsize=256)
+@remembered
 def _plain_text(spec: str) -> str:
     """See `_plain`; thousands of siblings have few specifications."""
     return json.dumps(_plain(json.loads(spec), ""), sort_keys=True)
