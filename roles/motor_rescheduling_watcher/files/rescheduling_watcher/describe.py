@@ -20,6 +20,8 @@ from .world import World
 LOG = logging.getLogger(__name__)
 # What could not be described is tried again.
 AGAIN_SECONDS = 5.0
+# A namespace that takes long to describe and changes all the time must not take all the time there is: it rests so many times as long.
+REST = 3.0
 
 
 class Describer:
@@ -30,6 +32,7 @@ class Describer:
         self._gossip: dict[str, news.Gossip] = {}
         self._asked: dict[str, None] = {}
         self._due: dict[str, float] = {}
+        self._resting: dict[str, float] = {}
         self._broken: dict[str, str] = {}
         self._woken = threading.Condition()
         self._stopping = False
@@ -54,10 +57,12 @@ class Describer:
         """Describe it as soon as there is time."""
         with self._woken:
             self._asked[namespace] = None
+            self._rest(namespace)
             self._woken.notify()
 
     def _run(self) -> None:
         while (namespace := self._next()) is not None:
+            began = time.monotonic()
             try:
                 due = self._describe(namespace)
                 self._broken.pop(namespace, None)
@@ -68,9 +73,19 @@ class Describer:
                 self._board.forget(namespace)  # nothing is better than what is no longer so
                 due = AGAIN_SECONDS
             with self._woken:
+                now = time.monotonic()
+                self._resting[namespace] = now + REST * (now - began)
                 self._due.pop(namespace, None)
                 if due is not None:
-                    self._due[namespace] = time.monotonic() + due
+                    self._due[namespace] = now + due
+                self._rest(namespace)
+
+    def _rest(self, namespace: str) -> None:
+        """Whoever was asked for while it rests is described after that."""
+        at = self._resting.get(namespace, 0.0)
+        if namespace in self._asked and at > time.monotonic():
+            del self._asked[namespace]
+            self._due[namespace] = min(at, self._due.get(namespace, at))
 
     def _next(self) -> str | None:
         """The namespace that waits longest, or None at the end."""
