@@ -189,6 +189,10 @@ service:
       description: Whether C(motor-config) has the annotation C(ascend.mindie/hold), so that no program repairs anything.
       type: bool
       sample: false
+    hold_text:
+      description: What somebody wrote into that annotation.
+      type: str
+      sample: ""
     unfinished:
       description: The verb of a change that has begun and not ended, empty when there is none.
       type: str

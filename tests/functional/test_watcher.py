@@ -126,7 +126,8 @@ def test_an_instance_that_was_deleted_behind_our_back_is_restored(watcher: Watch
     chat.cluster.request("DELETE", f"/apis/mindxdl.gitee.com/v1/namespaces/{chat.namespace}/ascendjobs/{P0}")
     watcher.until(chat.namespace, "it is missing", lambda seen: seen[P0] == ("missing", "the baseline has 2 prefill instances"))
     time.sleep(QUICK["missing_after"] + 2)
-    assert not watcher.repairs(chat.namespace) and watcher.service(chat.namespace)["hold"]
+    seen = watcher.service(chat.namespace)
+    assert not watcher.repairs(chat.namespace) and (seen["hold"], seen["hold_text"]) == (True, "looking into it")
     held["metadata"]["annotations"]["ascend.mindie/hold"] = None
     watcher.client.patch(CONFIG_MAPS, chat.namespace, "motor-config", held)
     watcher.until_running(chat.namespace, P0, timeout=20)

@@ -35,7 +35,7 @@ def service(namespace: str, instances: Sequence[Report], tasks: Sequence[Report]
     """A service of AscendJobs as its baseline asks for, unless told otherwise."""
     roles = dict.fromkeys(found["engine_role"] for found in instances)
     counts = {role: sum(found["engine_role"] == role for found in instances) for role in roles}
-    found = {"namespace": namespace, "backend": "ascend_jobs", "standing": "applied", "hold": False, "lock": None, "counts": counts}
+    found = {"namespace": namespace, "backend": "ascend_jobs", "standing": "applied", "hold": False, "hold_text": "", "lock": None, "counts": counts}
     found |= {"baseline": dict(counts), "owners": {}, "drift": {"missing": [], "surplus": [], "altered": [], "foreign": []}}
     found |= {"instances": list(instances), "control": [control("controller"), control("coordinator")], "tasks": list(tasks)}
     return {**found, **facts}
@@ -129,6 +129,7 @@ def faulty() -> Report:
         [task((), None, None, {"g0": 0, "g1": 0}, task="search", readable=False, crashes=True, findings=[broken])],
         control=[control("controller", 0, "pod mindie-ms-controller-0: CrashLoopBackOff (7 restarts)"), control("coordinator")],
         hold=True,
+        hold_text="looking into it, Alice",
         drift={"missing": ["mindie-server-p1"], "surplus": [], "altered": ["mindie-server-p0"], "foreign": []},
     )
     lock = {"holder": "awx-job-4711", "verb": "scale", "since": "2026-11-30T14:58:00Z"}

@@ -46,6 +46,7 @@ def service_view(snapshot: Snapshot, *, servers: Sequence[Server] | None = None)
         **replace(state, instances=tuple(instances), control=control).to_dict(),
         "instances": [{**item.to_dict(), "group": groups.get(item.name, "")} for item in instances],
         "hold": HOLD_ANNOTATION in _annotations(snapshot.config_map),
+        "hold_text": str(_annotations(snapshot.config_map).get(HOLD_ANNOTATION) or ""),
         "unfinished": unfinished_verb(snapshot) or "",
         "lock": _lock(snapshot),
         "baseline": baseline_counts(snapshot.config_map),

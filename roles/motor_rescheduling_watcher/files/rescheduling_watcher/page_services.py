@@ -289,7 +289,7 @@ function aboutPart(service) {
     ...Object.entries(service.owners || {}).map(([role, owner]) => [say("owner", { role: say(role) }), owner]),
     ...(drift.length ? [[say("drift"), drift.join(say("semicolon"))]] : []),
     ...(held ? [[say("lock"), lock]] : []),
-    ...(service.hold ? [[say("hold"), say("hold_hint")]] : []),
+    ...(service.hold ? [[say("hold"), service.hold_text ? `${service.hold_text} \u2014 ${say("hold_hint")}` : say("hold_hint")]] : []),
   ];
   return el("section", { class: "about" }, el("h4", {}, say("about")), el("dl", {}, facts.map(([name, text]) => [el("dt", {}, name), el("dd", {}, text)])));
 }
