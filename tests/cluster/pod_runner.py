@@ -47,6 +47,8 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("/etc/ssl", "/etc/pki", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types", "/etc/ca-certificates")
 DEVICES = ("null", "zero", "full", "random", "urandom")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Where containers see the virtual environment: not where the machine has it, which a volume of theirs (/tmp) may hide.
+LIBRARY = "/opt/python"
 DIRECTORIES = ("/tmp", "/root", "/run", "/var/tmp", "/etc", "/dev", "/dev/shm", "/proc")
 
 
@@ -291,7 +293,7 @@ class PodRunner:
     def _environment(self, pod: Obj) -> dict[str, str]:
         server = urlsplit(self._server)
         environment = {
-            "PATH": f"{self._venv}/bin:{PATH}",
+            "PATH": f"{LIBRARY}/bin:{PATH}",
             "HOME": "/root",
             "HOSTNAME": pod["metadata"]["name"],
             "KUBERNETES_SERVICE_HOST": server.hostname or "",
@@ -360,8 +362,9 @@ def file_system(venv: Path, name: str, address: str) -> Obj:
     base = Path(os.path.realpath(venv / "bin" / "python")).parent.parent
     shown = [path for path in SYSTEM if os.path.isdir(path) and not os.path.islink(path)]
     shown += [path for path in ETC if os.path.exists(path)]
-    shown += [str(path) for path in (base, venv) if not path.is_relative_to("/usr")]
+    shown += [] if base.is_relative_to("/usr") else [str(base)]
     mounts = [{"source": path, "target": path, "read_only": True} for path in shown]
+    mounts.append({"source": str(venv), "target": LIBRARY, "read_only": True})
     mounts += [{"source": f"/dev/{row}", "target": f"/dev/{row}", "read_only": False} for row in DEVICES]
     mounts.append({"source": "/proc", "target": "/proc", "read_only": False})
     return {

@@ -222,6 +222,11 @@ def boot(folder: Path, found: Rendered, role: str, **variables: str) -> subproce
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
 
 
+def said(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The complaints of a script, without one of bash itself that comes when signals meet on a busy machine."""
+    return [line for line in done.stderr.splitlines() if "run_pending_traps" not in line]
+
+
 @needs_bash
 @pytest.mark.parametrize(("shape", "name", "role", "variables", "said"), CASES)
 def test_a_pod_starts_the_program_of_its_role(
@@ -240,7 +245,7 @@ def test_a_pod_starts_the_program_of_its_role(
 def test_a_single_container_starts_everything_and_ends_with_the_first_that_ends(tmp_path: Path, shape: str) -> None:
     done = boot(tmp_path, rendered("single_container", shape), "SINGLE_CONTAINER", SECONDS_TO_RUN="2")
     assert done.returncode == 1
-    assert done.stderr == "a program of this pod has ended\n"
+    assert said(done) == ["a program of this pod has ended"]
     arguments = f"--config {tmp_path}/conf/user_config.json"
     assert sorted(done.stdout.splitlines()) == [
         f"python3 -m motor.controller.main {arguments} as controller job ",
@@ -253,7 +258,7 @@ def test_a_single_container_starts_everything_and_ends_with_the_first_that_ends(
 @needs_bash
 def test_a_single_container_ends_with_a_program_that_does_not_even_start(tmp_path: Path) -> None:
     done = boot(tmp_path, rendered("single_container", SHAPE_2026_05), "SINGLE_CONTAINER", FAILS="controller", SECONDS_TO_RUN="2")
-    assert (done.returncode, done.stderr) == (1, "a program of this pod has ended\n")
+    assert (done.returncode, said(done)) == (1, ["a program of this pod has ended"])
 
 
 @needs_bash
