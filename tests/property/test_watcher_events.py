@@ -44,6 +44,7 @@ Plans = dict[str, Any]
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(watches, "ON_ITS_WAY_SECONDS", 0.002)
 
 
 class Watched:

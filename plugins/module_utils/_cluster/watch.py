@@ -30,8 +30,8 @@ AWAY_PAUSE = 5.0
 # Answers that will not change by asking again soon: no right to ask, or no such kind.
 LASTING = frozenset({401, 403, 404})
 LASTING_PAUSE = 60.0
-# Where a regular list shows so many objects that were not heard of, they are read together.
-MANY = 50
+# So often, and after so many seconds each, is looked whether the watch has told what a list of metadata has shown.
+ON_ITS_WAY, ON_ITS_WAY_SECONDS = 10, 0.2
 # Regular lists of a program are made one after the other: none is urgent, and each takes memory, and time of the server.
 _BESIDE = threading.Lock()
 # The server has no time, or there is none: what was known last is as good as before.
@@ -284,7 +284,7 @@ class Watch:
             try:
                 with _BESIDE:
                     began = time.monotonic()
-                    found, version = self._read()
+                    found, version = self._read_again(touched)
             except _Stopped:
                 return
             except Exception as error:  # the watch itself says what is wrong, if it is; a list alone is missed by nobody for a while
@@ -326,25 +326,29 @@ class Watch:
             del page  # not two pages at once
         return found, version
 
-    def _read_again(self) -> dict[Key, Object]:
-        """The same where nearly all are known already: which ones there are, and of these only those that are not known as they are."""
+    def _read_again(self, touched: Mapping[Key, int]) -> tuple[dict[Key, Object], str]:
+        """The same by metadata alone, which is several times smaller. What it shows that is not known as it is may be on its way: only
+        if it was not heard of in a while, all is read.
+        """
         found: dict[Key, Object] = {}
-        unknown: list[Key] = []
+        unheard: list[Object] = []
+        version = ""
         for page in self._lists.pages(self._kind, self._namespace, field_selector=self._selector, metadata_only=True):
+            self._hear()
             for item in page.items:
-                key = _key(item)
-                known = self._objects.get(key)
+                known = self._objects.get(_key(item))
                 if known is not None and _same(known, item):
-                    found[key] = known
+                    found[_key(item)] = known
                 else:
-                    unknown.append(key)
-        if len(unknown) > MANY:
-            return self._read()[0]
-        for namespace, name in unknown:
-            obj = self._lists.get(self._kind, namespace or None, name)
-            if obj is not None:
-                found[namespace, name] = self._cut(obj)
-        return found
+                    unheard.append(item)
+            version = page.resource_version
+        for dummy in range(ON_ITS_WAY):
+            with self._telling:
+                unheard = [item for item in unheard if touched.get(_key(item), 0) < _number(item["metadata"]["resourceVersion"])]
+                if not unheard:
+                    return {**found, **{key: self._objects[key] for key in touched.keys() & self._objects.keys()}}, version
+            self._sleep(ON_ITS_WAY_SECONDS)
+        return self._read()
 
     def _replace(self, found: dict[Key, Object]) -> None:
         """Take over what there is, and tell in what it differs from what was known."""
