@@ -26,7 +26,7 @@ from .board import Board
 from .crew import Crew
 from .describe import Describer
 from .metrics import Counters
-from .repairs import Repair, decide_repairs, timed
+from .repairs import Repair, decide_repairs, facts, timed
 from .room import Room
 from .settings import Settings
 from .tell import Teller
@@ -141,8 +141,9 @@ class Controller:
             self._waiting.pop(namespace, None)
             return
         snapshot = self.world.snapshot(namespace)
-        ages = self._ages.setdefault(namespace, Ages()).update(timed(snapshot), time.monotonic())
-        decisions = decide_repairs(snapshot, ages, self._settings, self._room, self._acts.own)
+        known = facts(snapshot)
+        ages = self._ages.setdefault(namespace, Ages()).update(timed(snapshot, known), time.monotonic())
+        decisions = decide_repairs(snapshot, ages, self._settings, self._room, self._acts.own, known)
         if self._led and self.election.leading:
             fence = self.election.fence()
             for repair in decisions.repairs:

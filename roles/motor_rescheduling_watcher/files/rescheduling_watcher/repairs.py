@@ -9,7 +9,7 @@ in as `ages`, measured by the watcher itself: time stamps of other machines, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -77,16 +77,33 @@ class Decisions:
     due: float | None = None
 
 
-def timed(snapshot: Snapshot) -> frozenset[Key]:
-    """What holds now and whose age matters."""
+@dataclass(frozen=True)
+class Facts:
+    """What takes time to find out about a snapshot, and is asked for more than once."""
+
+    census: Census
+    pods: Mapping[str, Sequence[Object]]
+    waiting: Sequence[Object]
+    missing: Sequence[str]
+
+
+def facts(snapshot: Snapshot) -> Facts:
+    """`pods` are those of jobs by the job's name; `waiting` are jobs that have fewer pods than they want; `missing` names instances."""
+    census, pods = Census(snapshot.pod_groups, lambda name: snapshot.others.get(("ConfigMap", name))), job_facts.pods_by_job(snapshot.pods)
+    return Facts(census, pods, _waiting_jobs(snapshot, census, pods), plan_restore.missing(snapshot))
+
+
+def timed(snapshot: Snapshot, known: Facts | None = None) -> frozenset[Key]:
+    """What holds now and whose age matters. `known` are the facts, where they are."""
+    known = known or facts(snapshot)
     return frozenset(
         [
-            *((WAITS, job["metadata"]["uid"]) for job in _waiting_jobs(snapshot, _census(snapshot))),
+            *((WAITS, job["metadata"]["uid"]) for job in known.waiting),
             *((NUDGED_FOR, job["metadata"]["uid"], _nudged(job)) for job in snapshot.jobs if _nudged(job)),
             *(_outage(name, node) for name, node in _nodes_of_leaving(snapshot).items() if not pod_facts.node_is_ready(node)),
             *((LEAVING, pod["metadata"]["uid"]) for pod in snapshot.pods if pod_facts.is_leaving(pod)),
             *((FAILED, job["metadata"]["uid"]) for job in snapshot.jobs if job_facts.failed_for_good(job)),
-            *((MISSING, name) for name in plan_restore.missing(snapshot)),
+            *((MISSING, name) for name in known.missing),
         ]
     )
 
@@ -96,7 +113,7 @@ class _Case:
     """One snapshot with all that decides about it."""
 
     snapshot: Snapshot
-    census: Census
+    known: Facts
     ages: Mapping[Key, float]
     settings: Settings
     room: Room
@@ -111,10 +128,12 @@ class _Case:
 _Candidate: TypeAlias = "tuple[Repair, str, float]"
 
 
-def decide_repairs(snapshot: Snapshot, ages: Mapping[Key, float], settings: Settings, room: Room, own: str = "") -> Decisions:
+def decide_repairs(
+    snapshot: Snapshot, ages: Mapping[Key, float], settings: Settings, room: Room, own: str = "", known: Facts | None = None
+) -> Decisions:
     """The repairs that are due, of those that are switched on. Holders of locks whose names begin with `own` are ourselves."""
     makers = {NUDGE: _nudges, RELEASE_STUCK: _releases, RECREATE_FAILED: _recreations, RESTORE_MISSING: _restorations}
-    case = _Case(snapshot, _census(snapshot), ages, settings, room, own)
+    case = _Case(snapshot, known or facts(snapshot), ages, settings, room, own)
     hold = hands_off.held_by_hand(snapshot)
     found, waiting, obstacles, due = [], {}, {}, []
     for act, make in makers.items():
@@ -135,14 +154,14 @@ def _nudges(case: _Case) -> Iterator[_Candidate]:
 
     No more are nudged than the tier asks for: the operator lets every job pass that it looks at before the first one runs.
     """
-    snapshot, census = case.snapshot, case.census
+    snapshot, census = case.snapshot, case.known.census
     left: dict[_Task, int] = {}
-    for job in sorted(_waiting_jobs(snapshot, census), key=lambda job: _order(snapshot, job)):
+    for job in sorted(case.known.waiting, key=lambda job: _order(snapshot, job)):
         task, decision = _task(job), census.decision(job)
         if decision is None or not decision.create or census.uncountable(*task[:2]):
             continue
         if task not in left:
-            left[task] = decision.asked - _starting(snapshot, census, task)
+            left[task] = decision.asked - _starting(snapshot, case.known, task)
         if left[task] <= 0:
             continue
         left[task] -= 1
@@ -196,7 +215,7 @@ def _not_again(case: _Case, job: Object) -> str:
     if parsed and baseline is not None and len(service_state(snapshot).live(parsed[0])) > baseline.get(parsed[0], 0):
         return f"the baseline has {baseline.get(parsed[0], 0)} {parsed[0]} instances, and there are more"
     if RULE_LABEL in _labels(job):
-        decision = case.census.decision(job)
+        decision = case.known.census.decision(job)
         if decision is None:
             return f"its scaling rule {_labels(job)[RULE_LABEL]} is missing or broken"
         if not decision.create:
@@ -207,7 +226,7 @@ def _not_again(case: _Case, job: Object) -> str:
 def _restorations(case: _Case) -> Iterator[_Candidate]:
     """Instances of the baseline that are not there. The plan is made anew, under the lock, from what is there then."""
     snapshot = case.snapshot
-    names = plan_restore.missing(snapshot)
+    names = case.known.missing
     if names:
         after = case.settings.missing_after
         why = f"the baseline has {', '.join(names)}, and for {after} s that was not there"
@@ -215,13 +234,8 @@ def _restorations(case: _Case) -> Iterator[_Candidate]:
         yield repair, plan_restore.obstacle(snapshot, case.own), max(case.left((MISSING, name), after) for name in names)
 
 
-def _census(snapshot: Snapshot) -> Census:
-    return Census(snapshot.pod_groups, lambda name: snapshot.others.get(("ConfigMap", name)))
-
-
-def _waiting_jobs(snapshot: Snapshot, census: Census) -> list[Object]:
+def _waiting_jobs(snapshot: Snapshot, census: Census, pods: Mapping[str, Sequence[Object]]) -> list[Object]:
     """Jobs under a rule that have fewer pods than they want, although the operator may consult the rule about them."""
-    pods = job_facts.pods_by_job(snapshot.pods)
     found = []
     for job in snapshot.jobs:
         if RULE_LABEL not in _labels(job) or is_deleted(job) or job_facts.failed_for_good(job):
@@ -232,11 +246,10 @@ def _waiting_jobs(snapshot: Snapshot, census: Census) -> list[Object]:
     return found
 
 
-def _starting(snapshot: Snapshot, census: Census, task: _Task) -> int:
+def _starting(snapshot: Snapshot, known: Facts, task: _Task) -> int:
     """Jobs of the same task and group that have pods and do not run yet: they are what the tier asks for."""
-    pods = job_facts.pods_by_job(snapshot.pods)
-    alike = (job for job in snapshot.jobs if _task(job) == task and job["metadata"]["name"] in pods)
-    return sum(job_facts.phase(census.pod_group(job)) != RUNNING for job in alike)
+    alike = (job for job in snapshot.jobs if _task(job) == task and job["metadata"]["name"] in known.pods)
+    return sum(job_facts.phase(known.census.pod_group(job)) != RUNNING for job in alike)
 
 
 def _task(job: Object) -> _Task:
