@@ -31,7 +31,7 @@ AWAY_PAUSE = 5.0
 LASTING = frozenset({401, 403, 404})
 LASTING_PAUSE = 60.0
 # So often, and after so many seconds each, is looked whether the watch has told what a list of metadata has shown.
-ON_ITS_WAY, ON_ITS_WAY_SECONDS = 10, 0.2
+ON_ITS_WAY, ON_ITS_WAY_SECONDS = 40, 0.05
 # Regular lists of a program are made one after the other: none is urgent, and each takes memory, and time of the server.
 _BESIDE = threading.Lock()
 # The server has no time, or there is none: what was known last is as good as before.
