@@ -35,7 +35,15 @@ def service(namespace: str, instances: Sequence[Report], tasks: Sequence[Report]
     """A service of AscendJobs as its baseline asks for, unless told otherwise."""
     roles = dict.fromkeys(found["engine_role"] for found in instances)
     counts = {role: sum(found["engine_role"] == role for found in instances) for role in roles}
-    found = {"namespace": namespace, "backend": "ascend_jobs", "standing": "applied", "hold": False, "hold_text": "", "lock": None, "counts": counts}
+    found = {
+        "namespace": namespace,
+        "backend": "ascend_jobs",
+        "standing": "applied",
+        "hold": False,
+        "hold_text": "",
+        "lock": None,
+        "counts": counts,
+    }
     found |= {"baseline": dict(counts), "owners": {}, "drift": {"missing": [], "surplus": [], "altered": [], "foreign": []}}
     found |= {"instances": list(instances), "control": [control("controller"), control("coordinator")], "tasks": list(tasks)}
     return {**found, **facts}
