@@ -49,6 +49,8 @@ class Browser:
         assert CHROMIUM, NEEDS
         read_commands, self._commands = os.pipe()
         self._answers, write_answers = os.pipe()
+        self._poll = select.poll()  # select knows no descriptors beyond 1023
+        self._poll.register(self._answers, select.POLLIN)
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # root may not use it
         command = [
             sys.executable,
@@ -111,7 +113,7 @@ class Browser:
                 message = json.loads(text)
                 self._note(message)
                 yield message
-            if select.select([self._answers], [], [], max(0, until - time.monotonic()))[0]:
+            if self._poll.poll(1000 * max(0.0, until - time.monotonic())):
                 more = os.read(self._answers, 1 << 20)
                 if not more:
                     raise PageError("the browser has ended")

@@ -13,7 +13,9 @@ import os
 import subprocess
 import sys
 from typing import Any
+from unittest.mock import patch
 
+from ansible.module_utils import _internal
 from ansible.module_utils.common import warnings as module_warnings
 from ansible.module_utils.testing import patch_module_args
 
@@ -46,7 +48,9 @@ def run_module(module_name: str, /, *, check_mode: bool = False, diff: bool = Fa
     given = {option: value for option, value in options.items() if value is not None}
     arguments = {**given, "_ansible_check_mode": check_mode, "_ansible_diff": diff}
     output = io.StringIO()
-    with patch_module_args(arguments), contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
+    # Where a module runs there is no controller, whatever of it other tests of this process have imported.
+    alone = patch.object(_internal, "is_controller", False)
+    with alone, patch_module_args(arguments), contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
         module.main()
     result: dict[str, Any] = json.loads(output.getvalue())
     if "warnings" in result:
