@@ -30,7 +30,7 @@ class Around:
         self.noted_text = ""
         self.outcomes: list[str] = []
         self.begun: list[str] = []
-        self.error: MotorError | None = None
+        self.errors: list[MotorError] = []
         self.may_end = threading.Event()
         self.finds: Callable[[], None] = lambda: None
         me: Any = self
@@ -38,8 +38,8 @@ class Around:
 
     def carry_out(self, repair: Repair, fence: Callable[[], None]) -> Outcome:
         self.begun.append(repair.key)
-        if self.error:
-            raise self.error
+        for error in self.errors:
+            raise error
         if repair.act == "recreate_failed":
             assert self.may_end.wait(10)
         return Outcome(done=True, said="done")
@@ -100,7 +100,7 @@ def test_a_repair_that_somebody_stands_in_the_way_of_was_not_tried(around: Aroun
 
 
 def test_what_was_begun_was_tried_although_somebody_came_in_between(around: Around) -> None:
-    around.error = Refused("on hold", reason=HANDS_OFF)
+    around.errors = [Refused("on hold", reason=HANDS_OFF)]
     around.error.details["changed"] = True
     for dummy in range(3):
         around.offer("recreate_failed", "p0")
