@@ -93,7 +93,8 @@ def test_single_requests_do_not_wait_for_transactions(around: Around) -> None:
 
 
 def test_a_repair_that_somebody_stands_in_the_way_of_was_not_tried(around: Around) -> None:
-    for around.error in (Refused("on hold", reason=HANDS_OFF), LockHeld("held by a playbook", reason="LockHeld")) * 3:
+    for error in (Refused("on hold", reason=HANDS_OFF), LockHeld("held by a playbook", reason="LockHeld")) * 3:
+        around.errors = [error]
         around.offer("recreate_failed", "p0")
         around.rested()
     assert len(around.begun) == 6 and not around.outcomes and around.tries("recreate_failed chat/p0") == 0
@@ -101,7 +102,7 @@ def test_a_repair_that_somebody_stands_in_the_way_of_was_not_tried(around: Aroun
 
 def test_what_was_begun_was_tried_although_somebody_came_in_between(around: Around) -> None:
     around.errors = [Refused("on hold", reason=HANDS_OFF)]
-    around.error.details["changed"] = True
+    around.errors[0].details["changed"] = True
     for dummy in range(3):
         around.offer("recreate_failed", "p0")
         around.rested()
