@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.findings import ERROR, NOTE
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_facts import BACKEND, RULE_LABEL
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.job_settings import DEFAULTS
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_cluster import live_findings
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_cluster import live_findings, servers
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.rule_lint import lint_data
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import Snapshot
 from tests.cluster.ascend_operator.objects import ASCEND_JOBS, POD_GROUPS
@@ -53,7 +53,7 @@ def check(client: KubeClient, namespace: str, *, done: bool) -> Checked:
         rule=rule,
     )
     lint = lint_data(rule.get("data") or {}, source=f"ConfigMap {NAME}")
-    findings = (*lint.findings, *live_findings(snapshot, NAME, lint.reading))
+    findings = (*lint.findings, *live_findings(snapshot, NAME, lint.reading, servers(snapshot, NAME)))
     grave = [one for one in findings if one.severity == ERROR or (one.severity != NOTE and (done or one.code == SMALLER))]
     problems = tuple(f"scaling rule: {one.code} {one.severity}: {one.message}" for one in grave)
     return Checked(problems, True, any(one.code == SMALLER for one in findings))
