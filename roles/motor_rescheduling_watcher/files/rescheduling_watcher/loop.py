@@ -178,21 +178,18 @@ class Controller:
             return
         level = logging.WARNING if item.news.warning else logging.INFO
         LOG.log(level, "%s/%s: %s: %s", namespace, item.name, item.news.reason, item.news.message)
-        about = self._named(namespace, item.kind, item.name)
+        about = self.world.named(namespace, item.kind, item.name)
         if about:
             self._crew.aside(lambda: self._teller.tell(about, item.news, for_good=item.for_good, instance=item.instance))
 
     def _about(self, repair: Repair) -> Mapping[str, Any] | None:
         """The object of a repair; of a pod the job that it belongs to, where there is one."""
-        found = self._named(repair.namespace, repair.kind, repair.name)
+        found = self.world.named(repair.namespace, repair.kind, repair.name)
         owner = next(
             (row for row in ((found or {}).get("metadata", {}).get("ownerReferences") or ()) if row.get("kind") == "AscendJob"), None
         )
-        job = self._named(repair.namespace, "AscendJob", owner["name"]) if owner else None
-        return job or found or self._named(repair.namespace, "ConfigMap", CONFIG_MAP)
-
-    def _named(self, namespace: str, kind: str, name: str) -> Mapping[str, Any] | None:
-        return self.world.named(namespace, kind, name)
+        job = self.world.named(repair.namespace, "AscendJob", owner["name"]) if owner else None
+        return job or found or self.world.named(repair.namespace, "ConfigMap", CONFIG_MAP)
 
     def _who(self) -> dict[str, Any]:
         identity, settings = self._identity, self._settings

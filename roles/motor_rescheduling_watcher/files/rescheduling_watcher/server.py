@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
             answer = _Answer(HTTPStatus.NOT_MODIFIED, b"", "", answer.headers)
         self._send(answer)
 
-    do_HEAD = do_GET  # noqa: N815 (as above)
+    do_HEAD = do_GET  # noqa: N815 (the base class looks for this name)
 
     def _answer(self) -> _Answer:
         make = self.server.answers.get(urlsplit(self.path).path)
