@@ -252,8 +252,8 @@ class Watch:
                 old = self._objects.get(key)
                 if new is not None:
                     self._objects[key] = new
-                elif old is not None and _uid(old) == _uid(obj):
-                    del self._objects[key]
+                elif old is not None and (_uid(old) == _uid(obj) or _version_of(old) < number):
+                    del self._objects[key]  # whoever had the name before the one that went now, went before it
                 else:
                     return  # it went unseen, and another one may have its name
             self._tell(old, new)
@@ -385,6 +385,10 @@ def _key(obj: Object) -> Key:
 def _number(version: str) -> int:
     """A resourceVersion as the number that it is, 0 when it is none."""
     return int(version) if version.isdecimal() else 0
+
+
+def _version_of(obj: Object) -> int:
+    return _number(obj["metadata"]["resourceVersion"])
 
 
 def _uid(obj: Object) -> Any:
