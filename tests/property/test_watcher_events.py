@@ -234,6 +234,13 @@ def test_a_list_that_takes_long_undoes_nothing_that_was_heard_meanwhile() -> Non
     check(same_with_a_list_beside)
 
 
+def test_what_went_before_a_list_is_gone_with_it_although_it_was_heard_of_meanwhile() -> None:
+    """A job is changed and deleted; the list is made after that, and arrives before its deletion is heard."""
+    changes: list[Op] = [(0, 0, 0, False), (0, 0, 0, False), (0, 0, 0, True)]
+    for seed in range(40):
+        same_with_a_list_beside(changes, seed, wide=False)
+
+
 def test_whoever_looks_only_at_what_has_changed_has_the_plans_of_now() -> None:
     check(same_for_who_looks_at_what_has_changed)
 

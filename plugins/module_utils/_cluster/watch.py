@@ -331,6 +331,7 @@ class Watch:
         if it was not heard of in a while, all is read.
         """
         found: dict[Key, Object] = {}
+        unlike: set[Key] = set()
         unheard: list[Object] = []
         version = ""
         for page in self._lists.pages(self._kind, self._namespace, field_selector=self._selector, metadata_only=True):
@@ -340,13 +341,14 @@ class Watch:
                 if known is not None and _same(known, item):
                     found[_key(item)] = known
                 else:
+                    unlike.add(_key(item))
                     unheard.append(item)
             version = page.resource_version
         for dummy in range(ON_ITS_WAY):
             with self._telling:
                 unheard = [item for item in unheard if touched.get(_key(item), 0) < _number(item["metadata"]["resourceVersion"])]
                 if not unheard:
-                    return {**found, **{key: self._objects[key] for key in touched.keys() & self._objects.keys()}}, version
+                    return {**found, **{key: self._objects[key] for key in unlike & self._objects.keys()}}, version
             self._sleep(ON_ITS_WAY_SECONDS)
         return self._read()
 
