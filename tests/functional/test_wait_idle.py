@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
-import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,54 +21,13 @@ from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.kube_client import wait_for
 from tests.functional.conftest import EXAMPLES, Driver
 from tests.functional.test_modules import succeeded
+from tests.support.coordinator import FROZEN, METRICS, Coordinator, Stage, endpoints_of
+from tests.support.engines import Load
 
 # How often the coordinator collects, as the user config says. A look is a second collection when it comes a second later than that.
 REUSE = 1
 APART = REUSE + 1
-PORT = 1027
-
-
-class Coordinator:
-    """Serves metrics per endpoint in the recorded format. `loads` has (running, waiting) by pod; pods that it lacks are not shown."""
-
-    def __init__(self, addresses: Callable[[], dict[str, str]]) -> None:
-        self._addresses = addresses
-        self.loads: dict[str, tuple[float, float]] = {}
-        self.collections = 0
-        self.moving = True
-        self.asked: list[str] = []
-
-    def metrics(self) -> str:
-        """What the last collection has found."""
-        families: dict[str, list[str]] = {"vllm:num_requests_running": [], "vllm:num_requests_waiting": [], "vllm:prompt_tokens_total": []}
-        if self.moving:
-            self.collections += 1
-        for number, (pod, address) in enumerate(sorted(self._addresses().items()), start=1):
-            labels = f'dp_rank="0",role="decode",instance_id="{number}",pod_ip="{address}",model_name="m"'
-            values = (*self.loads.get(pod, ()), 100.0 + self.collections)
-            if len(values) == 3:
-                for family, value in zip(families, values, strict=True):
-                    families[family].append(f"{family}{{{labels}}} {value}")
-        lines = [line for family, found in families.items() for line in (f"# HELP {family} text", f"# TYPE {family} gauge", *found)]
-        return "\n".join(lines)
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers GET /metrics alone."""
-
-    coordinator: Coordinator
-
-    def do_GET(self) -> None:
-        self.coordinator.asked.append(self.path)
-        data = self.coordinator.metrics().encode() if self.path.startswith("/metrics") else b'{"detail":"Not Found"}'
-        self.send_response(200 if self.path.startswith("/metrics") else 404)
-        self.send_header("Content-Type", "text/plain; charset=utf-8")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: object) -> None:
-        """Be quiet."""
+IDLE = Load()
 
 
 @pytest.fixture(scope="module")
@@ -85,35 +42,25 @@ def pods_of(driver: Driver, role: str, index: int) -> list[str]:
     return [name for name in driver.get("pods", "v1") if name.startswith(driver.name(role, index) + "-")]
 
 
-def addresses(driver: Driver) -> dict[str, str]:
-    return {name: pod["status"]["podIP"] for name, pod in driver.get("pods", "v1").items() if pod["status"].get("podIP")}
-
-
 @contextlib.contextmanager
 def serving(driver: Driver, certificate: Path | None = None) -> Iterator[Coordinator]:
-    """A coordinator behind the live coordinator pod; every engine pod has nothing to do."""
-    coordinator = Coordinator(lambda: addresses(driver))
-    handler = type("ThisHandler", (Handler,), {"coordinator": coordinator})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        if certificate:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate)
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    """A coordinator behind the live coordinator pod; decode has nothing to do, and prefill works on, so that no two collections are alike."""
+    coordinator = Coordinator(lambda: endpoints_of(driver.get("pods", "v1").values()), reuse=REUSE)
+    coordinator.loads = {"prefill": Load(finished=10), "decode": IDLE}
+    with Stage() as stage:
+        ports = stage.play(coordinator, certificate)
         pods = driver.get("pods", "v1").items()
         (pod,) = [name for name, found in pods if found["metadata"]["labels"].get("app") == "mindie-motor-coordinator"]
-        driver.cluster.annotate_pod(driver.namespace, pod, {FORWARD: f"{PORT}=127.0.0.1:{server.server_port}"})
-        coordinator.loads = dict.fromkeys(addresses(driver), (0.0, 0.0))
+        driver.cluster.annotate_pod(driver.namespace, pod, {FORWARD: ports})
         wait_for(lambda: _reached(driver, "https:" if certificate else "http:"), 15, "the coordinator is reached")
         coordinator.asked.clear()
         yield coordinator
-        server.shutdown()
 
 
 def _reached(driver: Driver, scheme: str) -> bool:
     suffix = "" if driver.backend == "deployments" else "-vllm-0-coordinator"
-    service = f"{scheme}mindie-motor-coordinator-obs{suffix}:{PORT}"
-    return driver.cluster.request("GET", f"/api/v1/namespaces/{driver.namespace}/services/{service}/proxy/health")[0] == 404
+    service = f"{scheme}mindie-motor-coordinator-obs{suffix}:{METRICS}"
+    return driver.cluster.request("GET", f"/api/v1/namespaces/{driver.namespace}/services/{service}/proxy/health")[0] == 200
 
 
 def deployed(driver: Driver, release: str = "release-2026-07", **config: Any) -> None:
@@ -139,12 +86,12 @@ def test_the_delete_comes_after_the_instance_was_idle_in_two_collections(driver:
     deployed(driver)
     with serving(driver) as coordinator:
         (victim,) = pods_of(driver, "decode", 1)
-        coordinator.loads[victim] = (3.0, 1.0)
+        coordinator.pods[victim] = Load(running=3, waiting=1)
         ended: list[float] = []
 
         def end_requests() -> None:
             ended.append(time.monotonic())
-            coordinator.loads[victim] = (0.0, 0.0)
+            coordinator.pods[victim] = IDLE
 
         timer = threading.Timer(3.0, end_requests)
         timer.start()
@@ -160,7 +107,7 @@ def test_at_the_deadline_it_goes_on_and_says_what_was_running(driver: Driver) ->
     deployed(driver)
     with serving(driver) as coordinator:
         (victim,) = pods_of(driver, "decode", 1)
-        coordinator.loads[victim] = (3.0, 2.0)
+        coordinator.pods[victim] = Load(running=3, waiting=2)
         result = succeeded(scale_in(driver, wait_idle={"timeout": 2}, wait=False))
     (drained,) = result["drained"]
     assert (drained["idle"], drained["running"], drained["waiting"]) == (False, 3, 2)
@@ -171,11 +118,11 @@ def test_at_the_deadline_it_fails_before_anything_is_deleted(driver: Driver) -> 
     deployed(driver)
     with serving(driver) as coordinator:
         (victim,) = pods_of(driver, "decode", 1)
-        coordinator.loads[victim] = (3.0, 0.0)
+        coordinator.pods[victim] = Load(running=3)
         failed = scale_in(driver, wait_idle={"timeout": 2, "on_timeout": "fail"})
         assert failed["reason"] == "NotIdle" and f"{driver.name('decode', 1)}: 3 running, 0 waiting" in failed["msg"]
         assert driver.mutating() == [] and not failed["changed"] and is_there(driver)
-        coordinator.loads[victim] = (0.0, 0.0)
+        coordinator.pods[victim] = IDLE
         assert succeeded(scale_in(driver, wait_idle={"timeout": 40, "on_timeout": "fail"}))["drained"][0]["idle"]
     assert not is_there(driver)
 
@@ -184,10 +131,10 @@ def test_an_instance_that_is_not_shown_is_unknown_and_not_idle(driver: Driver) -
     deployed(driver)
     with serving(driver) as coordinator:
         (victim,) = pods_of(driver, "decode", 1)
-        del coordinator.loads[victim]
+        coordinator.failing.add(victim)
         failed = scale_in(driver, wait_idle={"timeout": 5, "on_timeout": "fail"})
         assert failed["reason"] == "NotIdle" and "unknown (the coordinator does not show it)" in failed["msg"] and is_there(driver)
-        coordinator.loads.clear()
+        coordinator.failing.update(driver.get("pods", "v1"))
         failed = scale_in(driver, wait_idle={"timeout": 5, "on_timeout": "fail"})
         assert failed["reason"] == "NotIdle" and is_there(driver), "with nothing shown at all, nobody is idle"
         (drained,) = succeeded(scale_in(driver, wait_idle={"timeout": 1}))["drained"]
@@ -199,7 +146,8 @@ def test_the_same_answer_for_long_counts_as_idle(on_deployments: Driver) -> None
     driver = on_deployments
     deployed(driver)
     with serving(driver) as coordinator:
-        coordinator.moving = False
+        coordinator.collect()
+        coordinator.mood = FROZEN
         (drained,) = succeeded(scale_in(driver, wait_idle={}))["drained"]
     assert drained["idle"] and drained["seconds"] >= 3 * APART - 0.5
 
@@ -210,7 +158,7 @@ def test_instances_that_stay_do_not_matter(on_deployments: Driver) -> None:
     with serving(driver) as coordinator:
         for index in (0, 1):
             (pod,) = pods_of(driver, "decode", index)
-            coordinator.loads[pod] = (5.0 * (1 - index), 0.0)
+            coordinator.pods[pod] = Load(running=5 * (1 - index))
         (drained,) = succeeded(scale_in(driver, wait_idle={"timeout": 40}))["drained"]
     assert drained["idle"] and drained["name"] == "vllm-d1"
 
@@ -222,7 +170,7 @@ def test_a_coordinator_that_speaks_tls_is_asked_by_https(on_deployments: Driver,
     certificate.write_bytes(b"".join(Authority.new("coordinator").issue("coordinator", server=True)))
     with serving(driver, certificate) as coordinator:
         (victim,) = pods_of(driver, "decode", 1)
-        coordinator.loads[victim] = (0.0, 0.0)
+        coordinator.pods[victim] = IDLE
         assert succeeded(scale_in(driver, wait_idle={"timeout": 40}))["drained"][0]["idle"]
         assert coordinator.asked
 
@@ -265,7 +213,7 @@ def test_a_lost_lock_ends_the_wait(on_deployments: Driver) -> None:
     driver = on_deployments
     deployed(driver)
     with serving(driver) as coordinator:
-        coordinator.loads[pods_of(driver, "decode", 1)[0]] = (3.0, 0.0)
+        coordinator.pods[pods_of(driver, "decode", 1)[0]] = Load(running=3)
         path = f"/apis/coordination.k8s.io/v1/namespaces/{driver.namespace}/leases/ascend-mindie"
 
         def steal() -> None:
