@@ -103,6 +103,13 @@ def test_the_window_keeps_the_highest_count_that_was_wanted_in_it() -> None:
     assert decide(scaler, read("5"), instances(6), past, scale_in_window=250).count == 3
 
 
+def test_a_window_of_its_own_keeps_the_highest_count_that_was_wanted_in_it() -> None:
+    scaler = autoscaler(spec(WAITING, behavior={"scaleDown": {"stabilizationWindowSeconds": 60}}))
+    past = Past(recommendations=((30.0, 3), (59.0, 4), (61.0, 8)))
+    assert decide(scaler, read("5"), instances(6), past).count == 4
+    assert decide(scaler, read("5"), instances(3), past).count == 3, "a window never scales out"
+
+
 def test_scaling_out_waits_for_its_own_window() -> None:
     scaler = autoscaler(spec(WAITING, behavior={"scaleUp": {"stabilizationWindowSeconds": 60}}))
     assert decide(scaler, read("20"), instances(2), Past(recommendations=((30.0, 2),))).count == 2
