@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.program_shell import rfc3339
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.watch import Health
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.servers import servers_view
 
-from .clock import rfc3339
 from .world import NODE, World
 
 KEPT_REPAIRS = 50

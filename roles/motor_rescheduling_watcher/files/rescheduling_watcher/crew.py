@@ -15,6 +15,7 @@ from typing import Any
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Conflict
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.election import Election
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.lock import LockHeld, LockLost
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.program_shell import rfc3339
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.signals import Interrupted
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import MotorError
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.events import News
@@ -23,7 +24,6 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.hands_off imp
 from .acts import Acts
 from .board import Board
 from .budget import Bucket
-from .clock import rfc3339
 from .metrics import Counters
 from .repairs import Repair
 from .settings import NUDGE, RECREATE_FAILED, RELEASE_STUCK, RESTORE_MISSING

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Api
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.program_shell import rfc3339
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import events
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import MotorError
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.events import LONGEST_MESSAGE, News
-
-from .clock import rfc3339
 
 LOG = logging.getLogger(__name__)
 # The same news of the same object are told once within this time, whoever leads.
