@@ -304,6 +304,10 @@ class Api:
             raise _error(attempted, "Service", response)
         return response
 
+    def ask(self, path: str, query: list[tuple[str, str]], attempted: str) -> Response:
+        """The answer to one GET of any path, whatever its status. Sent once; ApiError when no answer came."""
+        return self._exchange("GET", path, query, None, "application/json", attempted, silence=PROXY_SECONDS)
+
     def _read_groups(self) -> frozenset[str]:
         answer = self._json("GET", "/apis", "read the API groups of the server", "Namespace")
         return frozenset(group["name"] for group in answer.get("groups") or ())
