@@ -9,10 +9,12 @@ again and again.
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from . import load_metrics
@@ -55,14 +57,14 @@ class Table:
         self.series = series
         self.roles: dict[str, set[Endpoint]] = {}
         self._places: dict[tuple[str, str], dict[Endpoint, dict[Group, dict[Part, int]]]] = {}
-        seen: Counter[tuple[str, tuple[tuple[str, str], ...], str]] = Counter()
+        seen: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
         for position, one in enumerate(series):
             role, instance, rank, pod_ip = (one.labels.get(name, "") for name in _ENDPOINT_LABELS)
             if role and instance and pod_ip:
                 endpoint = Endpoint(instance, rank, pod_ip)
                 family, part = _family(one)
                 rest = tuple(sorted(item for item in one.labels.items() if item[0] not in _ENDPOINT_LABELS and item[0] != "le"))
-                key = (one.name, (*one.labels.items(),), "")
+                key = (one.name, tuple(one.labels.items()))
                 self.roles.setdefault(role, set()).add(endpoint)
                 groups = self._places.setdefault((role, family), {}).setdefault(endpoint, {})
                 groups.setdefault((rest, seen[key]), {})[part] = position
@@ -82,15 +84,17 @@ def _family(series: Series) -> tuple[str, Part]:
     name = series.bare
     base, dummy, part = name.rpartition("_")
     if part in _PARTS and base in _HISTOGRAMS:
-        return base, (part, _bound(series) if part == BUCKET else 0.0)
+        return base, (part, _bound(series.labels.get("le", "")) if part == BUCKET else 0.0)
     return name, PLAIN
 
 
-def _bound(series: Series) -> float:
+def _bound(text: str) -> float:
+    """The upper bound of a bucket; of one that has none, a bound that no quantile is made with."""
     try:
-        return float(series.labels.get("le", ""))
+        bound = float(text)
     except ValueError:
-        return float("nan")
+        return -math.inf
+    return -math.inf if math.isnan(bound) else bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +105,8 @@ class Sheet:
     values: array[float]
 
     def same(self, other: Sheet) -> bool:
-        """Whether nothing differs."""
-        return self.values == other.values and self.table.series == other.table.series
+        """Whether nothing differs; that no number is there, and is none again, is no difference."""
+        return self.values.tobytes() == other.values.tobytes() and self.table.series == other.table.series
 
     def numbers(self, role: str, family: str) -> dict[Endpoint, list[float]]:
         """The rows of a family that is no histogram, by endpoint."""
@@ -143,7 +147,7 @@ def growth(sheets: Sequence[Sheet], role: str, family: str) -> Iterator[Mapping[
 def _grown(path: Sequence[tuple[Sheet, Mapping[Part, int]]]) -> Mapping[Part, float]:
     total: dict[Part, float] = dict.fromkeys(path[-1][1], 0.0)
     begin: tuple[Sheet, Mapping[Part, int]] | None = path[0]
-    for before, now in zip(path, path[1:], strict=False):
+    for before, now in pairwise(path):
         if _lead(*now) < _lead(*before):
             _add(total, begin, before)
             begin = None
@@ -153,7 +157,7 @@ def _grown(path: Sequence[tuple[Sheet, Mapping[Part, int]]]) -> Mapping[Part, fl
 
 def _lead(sheet: Sheet, parts: Mapping[Part, int]) -> float:
     """The number that tells whether all of them began again: a histogram does so as a whole."""
-    position = next((parts[part] for part in (PLAIN, (COUNT, 0.0), (BUCKET, float("inf"))) if part in parts), None)
+    position = next((parts[part] for part in (PLAIN, (COUNT, 0.0), (BUCKET, math.inf)) if part in parts), None)
     return 0.0 if position is None else sheet.values[position]
 
 

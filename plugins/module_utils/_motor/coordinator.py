@@ -1,0 +1,50 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the coordinator of a service answers, and how: its ports, Services, TLS switches, and how often it collects metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .ownership import CONTROL_APP
+
+COORDINATOR = "coordinator"
+# Where it serves inference and the list of models; where it has its metrics, in releases that have them.
+INFERENCE_PORT, METRICS_PORT = 1025, 1027
+_SUFFIX = {INFERENCE_PORT: "infer", METRICS_PORT: "obs"}
+_TLS = {INFERENCE_PORT: "infer_tls_config", METRICS_PORT: "mgmt_tls_config"}
+# How often it collects (seconds), unless its configuration says otherwise; a collection itself takes a moment.
+_REUSE_SECONDS = 3.0
+_MOMENT = 1.0
+
+
+def service_name(port: int) -> str:
+    """The Service of a port, of a service that consists of Deployments."""
+    return f"{CONTROL_APP[COORDINATOR]}-{_SUFFIX[port]}"
+
+
+def set_service_name(port: int, roles: Iterable[Mapping[str, Any]], infer_service: str) -> str:
+    """The Service of a port, of a set with these roles: the operator names it after the entry in the role and the InstanceSet."""
+    entries = (entry for role in roles if role["name"] == COORDINATOR for entry in role.get("services") or ())
+    names = (entry["name"] for entry in entries if any(row.get("port") == port for row in entry["spec"].get("ports") or ()))
+    return f"{next(names, service_name(port))}-{infer_service}-{COORDINATOR}"
+
+
+def scheme(user_config: Mapping[str, Any], port: int) -> str:
+    """`https` where the user config switches TLS on for a port, else `http`."""
+    return "https" if _value(user_config, "motor_deploy_config", "tls_config", _TLS[port], "enable_tls") is True else "http"
+
+
+def collection_seconds(user_config: Mapping[str, Any]) -> float:
+    """How far apart two looks have to be to see two collections."""
+    found = _value(user_config, "motor_coordinator_config", "prometheus_metrics_config", "reuse_time")
+    given = isinstance(found, (int, float)) and not isinstance(found, bool) and found > 0
+    return (float(found) if given else _REUSE_SECONDS) + _MOMENT
+
+
+def _value(data: Any, *path: str) -> Any:
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
