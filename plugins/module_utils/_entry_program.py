@@ -10,17 +10,21 @@ import binascii
 import io
 import json
 import re
+import time
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from ._cluster import certificates as library
 from ._cluster import programs as cluster
 from ._cluster.connection import connect
-from ._motor import plan_program, program_state, programs
-from ._motor.errors import InputError
+from ._motor import certificates, plan_program, program_state, programs
+from ._motor.certificates import Facts, Serving
+from ._motor.errors import InputError, MotorError
 from ._motor.ownership import CONFIG_MAP, LEASE
 from ._motor.plan_program import Live
-from ._motor.programs import Object, Program, Rules
+from ._motor.programs import Object, Program, Rules, ServedApi
 from ._motor.sizes import LIMIT
 from ._motor.state import is_deployer_name
 
@@ -45,6 +49,18 @@ PROGRAM_SPEC: dict[str, Any] = {
         "default": [],
         "options": {"namespace": {"type": "str"}, "rules": {"type": "list", "elements": "dict", "required": True}},
     },
+    "api": {
+        "type": "dict",
+        "options": {
+            "group": {"type": "str", "required": True},
+            "version": {"type": "str", "required": True},
+            "port": {"type": "int", "default": 8443},
+            "certificate": {"type": "str"},
+            "private_key": {"type": "str", "no_log": True},
+            "ca": {"type": "str"},
+        },
+        "required_together": [("certificate", "private_key", "ca")],
+    },
     "create_namespace": {"type": "bool", "default": False},
     "wait": {"type": "bool", "default": True},
     "wait_timeout": {"type": "int", "default": 600},
@@ -52,6 +68,8 @@ PROGRAM_SPEC: dict[str, Any] = {
 MAX_REPLICAS = 5
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_GROUP = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)+")
+_VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 _RULE_KEYS = ("apiGroups", "resources", "resourceNames", "verbs", "nonResourceURLs")
 
 
@@ -61,27 +79,104 @@ def converge(module: Any) -> dict[str, Any]:
     _require_names(params["name"], params["namespace"])
     rights = _rights(params["rights"])
     wanted = None if params["state"] == "absent" else _wanted(params, rights)
+    offered = _Offered(module, time.time()) if params["api"] else None
     namespaces = tuple(place for place in rights if place)
+    more = programs.api_objects(params["name"], offered.name) if offered else ()
     api = connect(module)
 
     def planner(live: Live) -> Any:
         if wanted is None:
-            return plan_program.plan_absent(live, namespaces)
-        return plan_program.plan_present(live, wanted, create_namespace=params["create_namespace"])
+            return plan_program.plan_absent(live, namespaces, more)
+        program = replace(wanted, api=offered.served(live)) if offered else wanted
+        return plan_program.plan_present(live, program, create_namespace=params["create_namespace"])
 
     outcome = cluster.run(
         api,
-        lambda: cluster.observe_program(api, params["name"], params["namespace"], namespaces),
+        lambda: cluster.observe_program(api, params["name"], params["namespace"], namespaces, more),
         planner,
         wait=params["wait"],
         wait_timeout=float(params["wait_timeout"]),
         check_mode=module.check_mode,
+        offered=offered.name if offered and wanted else "",
     )
     result: dict[str, Any] = {"changed": bool(outcome.actions), "actions": outcome.actions}
     result["program"] = _facts(params, wanted, outcome.deployment)
+    if wanted and offered:
+        result["program"]["api"] = offered.shown
     if module._diff:
         result["diff"] = plan_program.changes(outcome.before, outcome.plan)
     return {**result, "requests": api.requests}
+
+
+class _Offered:
+    """The API of a program, and the certificate that it is served with: the given one, the one there is, or one that is made once."""
+
+    def __init__(self, module: Any, now: float) -> None:
+        self._module, self._now = module, now
+        params = module.params
+        self._options, self._host = params["api"], certificates.names(params["name"], params["namespace"])
+        _require_api(params)
+        self.name = programs.api_name(self._options["group"], self._options["version"])
+        self._made: Serving | None = None
+        self.shown: dict[str, Any] = {"name": self.name}
+        if params["state"] == "present":
+            if library.CRYPTOGRAPHY_IMPORT_ERROR:
+                wrong = "The option api needs the Python library cryptography >= 42 where the module runs: install it there."
+                raise MotorError(wrong, reason="LibraryMissing", exception=library.CRYPTOGRAPHY_IMPORT_ERROR)
+            self._given = self._given_certificate()
+
+    def served(self, live: Live) -> ServedApi:
+        """The API as it is wanted beside what there is."""
+        secret, service = (live.own(key) for key in (("Secret", live.namespace, live.name), ("APIService", "", self.name)))
+        there = Serving.of(secret) if secret else None
+        serving, facts = self._chosen(there)
+        begun = certificates.since(secret, self._now) if there == serving else self._now
+        trusted = certificates.decoded(((service or {}).get("spec") or {}).get("caBundle"))
+        self.shown["certificate"] = certificates.told(facts)
+        bundle = certificates.bundle(serving.authority, trusted, begun, self._now)
+        options = self._options
+        return ServedApi(options["group"], options["version"], options["port"], serving, bundle, begun)
+
+    def _chosen(self, there: Serving | None) -> tuple[Serving, Facts]:
+        if self._given:
+            return self._given
+        facts = library.read(there) if there else None
+        if there and facts and not certificates.renewal(facts, self._host[0], self._now):
+            return there, facts
+        if self._made is None:
+            self._made = library.make(self._host, self._now)
+            self._hide(self._made)
+        return self._made, library.read(self._made)
+
+    def _given_certificate(self) -> tuple[Serving, Facts] | None:
+        if not self._options["certificate"]:
+            return None
+        given = Serving(*(f"{self._options[name].strip()}\n" for name in ("certificate", "private_key", "ca")))
+        self._hide(given)
+        facts = library.read(given)
+        wrong = certificates.unusable(facts, self._host[0], self._now)
+        if wrong:
+            raise InputError.at(f"nobody can be served with this certificate: {wrong}", source="api", path="api.certificate")
+        if certificates.ends_soon(facts, self._now):
+            self._module.warn("The certificate in api.certificate ends within 30 days. Nobody but you renews it.")
+        return given, facts
+
+    def _hide(self, serving: Serving) -> None:
+        """Whatever is told, by whomever, the key is not in it: neither the whole nor one of its lines."""
+        # A short line would hide what has nothing to do with it.
+        lines = (line for line in serving.private_key.splitlines() if len(line) > 15 and not line.startswith("-----"))
+        self._module._module.no_log_values.update({serving.private_key, certificates.encoded(serving.private_key), *lines})
+
+
+def _require_api(params: Mapping[str, Any]) -> None:
+    given = params["api"]
+    for option, form in (("group", _GROUP), ("version", _VERSION)):
+        if not form.fullmatch(given[option]):
+            raise InputError.at(f"{given[option]!r} cannot be the {option} of an API", source="api", path=f"api.{option}")
+    if _number("api.port", given["port"], 1024, 65535) == params["port"]:
+        raise InputError.at(f"{given['port']} is the value of port, too: two things listen", source="api", path="api.port")
+    if not params["service"]:
+        raise InputError.at("the API server reaches an API by its Service: leave out service: false", source="api")
 
 
 def _facts(params: Mapping[str, Any], wanted: Program | None, deployment: Object | None) -> dict[str, Any]:

@@ -81,6 +81,42 @@ options:
     description: Whether there is a Service (C(ClusterIP)) in front of the pods, with the same port.
     type: bool
     default: true
+  api:
+    description:
+      - An API that the program serves over TLS, and that the API server passes on to it (an C(APIService)). A program without one has none.
+      - The program finds its certificate in C(/certificate/tls.crt) and C(/certificate/tls.key), and reads them again when they change, as pods are
+        not replaced for a new certificate.
+      - The C(APIService) is made last, when the pods are available if O(wait=true), and removed first. One that is not this program's is refused with
+        RV(reason=NotOurs).
+      - Needs the Python library C(cryptography) >= 42 where the module runs.
+      - Give it with O(state=absent), too, so that all is found even when the ConfigMap of the program is gone.
+    type: dict
+    suboptions:
+      group:
+        description: API group, such as C(external.metrics.k8s.io).
+        type: str
+        required: true
+      version:
+        description: Version of it, such as C(v1beta1).
+        type: str
+        required: true
+      port:
+        description: Port on which the pods serve it. The Service has it as port 443.
+        type: int
+        default: 8443
+      certificate:
+        description:
+          - Certificate as PEM text, the intermediate ones below it. It has to be for C(NAME.NAMESPACE.svc).
+          - Left out, one is made that is valid for a year, with an authority of its own whose key is kept nowhere, and each run that finds less than 30
+            days left of it makes another one. The API server then trusts both for an hour, the new one before pods show it; the first run after
+            that takes the old one away.
+        type: str
+      private_key:
+        description: Its key as PEM text, without a password.
+        type: str
+      ca:
+        description: Certificates of the authorities that vouch for it, as PEM text.
+        type: str
   node_selector:
     description: Labels of the servers on which the pods may run.
     type: dict
@@ -155,6 +191,18 @@ EXAMPLES = r"""
         rules:
           - {apiGroups: [""], resources: [pods], verbs: [get, list, watch]}
 
+- name: Run a program that serves an API
+  ascend.mindie.motor_program:
+    name: adaptor
+    namespace: mindie-system
+    image: registry.example/mindie/motor:26.0
+    archive: "{{ lookup('ascend.mindie.program_archive', role_path ~ '/files/adaptor') }}"
+    settings:
+      namespaces: [chat]
+    api:
+      group: external.metrics.k8s.io
+      version: v1beta1
+
 - name: Remove it without a trace
   ascend.mindie.motor_program:
     name: watcher
@@ -204,6 +252,18 @@ program:
     pods_ready:
       description: How many pods are ready.
       type: int
+    api:
+      description: What is served, with O(api).
+      type: dict
+      contains:
+        name:
+          description: Name of the APIService.
+          type: str
+        certificate:
+          description:
+            - The C(names) that the certificate is for, and C(not_after), until when it holds (seconds since the epoch).
+            - In check mode it may be a certificate that only a run makes.
+          type: dict
   sample:
     name: watcher
     namespace: mindie-system

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from .._motor import program_state, programs
 from .._motor.errors import MotorError
-from .._motor.plan import ABSENT, Plan, Write
+from .._motor.plan import ABSENT, AVAILABLE, Plan, Write
 from .._motor.plan_program import Live
 from .._motor.pods import node_of
 from .._motor.programs import Key, Object
@@ -31,14 +31,16 @@ TICK = 0.3
 LOOK_SECONDS = 1.0
 
 
-def observe_program(api: Api, name: str, namespace: str, namespaces: Iterable[str]) -> Live:
-    """All that there is of a program. `namespaces` are those in which it is to have rights; others are remembered in its ConfigMap.
+def observe_program(api: Api, name: str, namespace: str, namespaces: Iterable[str], more: Iterable[str] = ()) -> Live:
+    """All that there is of a program. `namespaces` are those in which it is to have rights, `more` objects that only some programs have;
+    others are remembered in its ConfigMap.
 
     A namespace is looked for where nothing of the program is in it.
     """
     wanted, own = set(namespaces), ("ConfigMap", namespace, name)
     ledger = api.get(*_place(own))
-    keys = [key for key in programs.possible(name, namespace, {*wanted, *programs.remembered(ledger)}) if key != own]
+    places, others = {*wanted, *programs.remembered(ledger)}, {*more, *programs.remembered_objects(ledger)}
+    keys = [key for key in programs.possible(name, namespace, places, others) if key != own]
     with ThreadPoolExecutor(READERS) as pool:
         found: dict[Key, Object | None] = {own: ledger, **dict(zip(keys, pool.map(lambda key: api.get(*_place(key)), keys), strict=True))}
         rights = programs.rights_name(name, namespace)
@@ -58,14 +60,24 @@ class Outcome:
 
 
 def run(
-    api: Api, observe: Callable[[], Live], planner: Callable[[Live], Plan], *, wait: bool, wait_timeout: float, check_mode: bool
+    api: Api,
+    observe: Callable[[], Live],
+    planner: Callable[[Live], Plan],
+    *,
+    wait: bool,
+    wait_timeout: float,
+    check_mode: bool,
+    offered: str = "",
 ) -> Outcome:
-    """Observe and plan; when there is something to do, carry it out. The signals that end programs are heeded."""
+    """Observe and plan; when there is something to do, carry it out. The signals that end programs are heeded.
+
+    `offered` is the APIService that is waited for besides the pods.
+    """
     signals = Signals()
-    this = _Run(api.pausing(signals.sleep), observe, planner, signals, wait_timeout)
+    this = _Run(api.pausing(signals.sleep), observe, planner, signals, wait_timeout, wait, offered)
     with signals.handled():
         try:
-            return this.run(check_mode=check_mode, wait=wait)
+            return this.run(check_mode=check_mode)
         except Interrupted as error:
             place = this.place or "before anything was written"
             message = f"The run was {error.message} {place}. Run the task again to finish it."
@@ -81,6 +93,8 @@ class _Run:
     planner: Callable[[Live], Plan]
     signals: Signals
     wait_timeout: float
+    wait: bool
+    offered: str = ""
     done: list[Write] = field(default_factory=list)
     unsure: list[Write] = field(default_factory=list)
     place: str = ""
@@ -95,7 +109,7 @@ class _Run:
         error.details.setdefault("changed", bool(self.done))
         return error
 
-    def run(self, *, check_mode: bool, wait: bool) -> Outcome:
+    def run(self, *, check_mode: bool) -> Outcome:
         """Carry the plan out; after a conflict the rest of the way is planned from what is there then."""
         live = self.observe()
         first, before = self.planner(live), live
@@ -108,7 +122,7 @@ class _Run:
                     self._until_gone(live.going())
                     live = self.observe()
                     plan = self._planned_again(live)
-                self._carry_out(plan)
+                self._carry_out(plan, live)
                 break
             except Conflict:
                 if attempt == PLANS:
@@ -116,7 +130,10 @@ class _Run:
                 self.signals.sleep(0.1 * 2**attempt)
                 live = self.observe()
                 plan = self._planned_again(live)
-        deployment = self._available(live) if wait and plan.settles else _deployment(live)
+        waiting = self.wait and plan.settles
+        deployment = self._available(live) if waiting else _deployment(live)
+        if waiting and self.offered:
+            self._served()
         return Outcome(first, before, [write.action() for write in self.done], deployment)
 
     def _planned_again(self, live: Live) -> Plan:
@@ -127,7 +144,7 @@ class _Run:
         self.unsure.clear()
         return plan
 
-    def _carry_out(self, plan: Plan) -> None:
+    def _carry_out(self, plan: Plan, live: Live) -> None:
         for number, step in enumerate(plan.steps, start=1):
             self.place = f"at step {number} of {len(plan.steps)} ({step.title})"
             self.signals.check()
@@ -140,6 +157,8 @@ class _Run:
                 self.unsure.extend(writes.unsure)
             if step.until == ABSENT:
                 self._until_gone({_key(write): write.preconditions["uid"] for write in step.writes})
+            elif step.until == AVAILABLE and self.wait:
+                self._available(live)
 
     def _until_gone(self, going: dict[Key, str]) -> None:
         """Wait until objects that were deleted are gone, or others have their names."""
@@ -172,6 +191,14 @@ class _Run:
                     self._failed(live, fatal, missing)
             if now > self._deadline:
                 self._late(f"is not available: {missing}")
+            self.signals.sleep(TICK)
+
+    def _served(self) -> None:
+        """Wait until the API server has reached the API."""
+        self.place = "while waiting for its API"
+        while missing := program_state.unserved(self.api.get("APIService", None, self.offered)):
+            if time.monotonic() > self._deadline:
+                self._late(f"is not reached by the API server: {missing}")
             self.signals.sleep(TICK)
 
     def _failed(self, live: Live, fatal: Sequence[Symptom], missing: str) -> NoReturn:

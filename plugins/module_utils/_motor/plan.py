@@ -14,6 +14,8 @@ from .idle import IdleWait
 from .sizes import check_size
 
 GONE, REDUCED, NO_PODS, ABSENT, KNOWN, RUNNING = "gone", "reduced", "no_pods", "absent", "known", "running"
+AVAILABLE = "available"
+FOLLOWED, FROZEN, RELEASED = "followed", "frozen", "released"
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,12 @@ class Step:
     """Writes that do not depend on each other. `until` is what must be seen before the next step: `gone` (no pod of a surplus
     instance is left), `reduced` (as `gone`, and the Infer Operator makes none of them anew), `no_pods` (no pod of the service is
     left), `absent` (what was deleted in the foreground is gone), `known` (the Infer Operator works by what its set says now),
-    `running` (the new pods of the `subjects` run) or nothing.
+    `running` (the new pods of the `subjects` run), `available` (all pods of a program are), `followed`, `frozen`, `released` (what
+    becomes of the scaling policies of `engine_roles`, see `policy_verdicts`) or nothing.
 
     `always` says that this wait happens even when the user does not want to wait (NPUs must be free before growing).
-    `idle` is waited for before the writes.
+    `idle` is waited for before the writes. `look_again`: what comes next depends on what is seen then, so it is observed and planned
+    anew after this step; the steps that follow say what that is going to be.
     """
 
     title: str
@@ -77,6 +81,8 @@ class Step:
     always: bool = False
     subjects: tuple[Subject, ...] = ()
     idle: IdleWait | None = None
+    engine_roles: tuple[str, ...] = ()
+    look_again: bool = False
 
 
 @dataclass(frozen=True)

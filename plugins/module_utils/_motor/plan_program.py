@@ -14,16 +14,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import plan, programs
+from .certificates import PRIVATE_KEY
 from .compare import differences, merged
 from .errors import Refused
-from .plan import ABSENT, Plan, Step, Write
+from .plan import ABSENT, AVAILABLE, Plan, Step, Write
 from .programs import NAMESPACES, Key, Object, Program, key_of
+from .secrets import HIDDEN
+from .secrets import digest as mark
 
 VERB = "program"
 # What the server does not let anybody change: such an object is made anew.
-_FIXED = {"RoleBinding": "roleRef", "ClusterRoleBinding": "roleRef", "Deployment": "spec.selector"}
+_FIXED = {"RoleBinding": "roleRef", "ClusterRoleBinding": "roleRef", "Deployment": "spec.selector", "Secret": "type"}
 _BINDINGS = ("RoleBinding", "ClusterRoleBinding")
 _FIRST, _LAST = "ConfigMap", "Deployment"
+# The API server asks whoever it names, so that it is made when somebody answers, and goes before anything else does: what it cannot
+# reach keeps namespaces from being deleted. What it trusts changes before the certificate does.
+_API = "APIService"
+# Values that are not shown in a diff, by kind: a digest is enough, or more than that is not for everybody.
+_CODE, _SECRET = "binaryData", "Secret"
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,11 @@ class Live:
         """True for an object of this program."""
         return programs.belongs(obj, self.name, self.namespace)
 
+    def own(self, key: Key) -> Object | None:
+        """One of its objects, if it is there to stay."""
+        found = self.staying().get(key)
+        return found if found and self.owns(found) else None
+
     def going(self) -> dict[Key, str]:
         """Its objects that were deleted and are still there, with their uids."""
         leaving = ((key, found["metadata"]) for key, found in self.objects.items() if self.owns(found))
@@ -63,40 +76,46 @@ def plan_present(live: Live, program: Program, *, create_namespace: bool) -> Pla
     _refuse_foreign(live, wanted)
     there = live.staying()
     old, new = programs.remembered(live.ledger), program.namespaces
-    ledger = programs.config_map(program, {*old, *new})
+    ledger = programs.config_map(program, {*old, *new}, programs.remembered_objects(live.ledger))
     wanted[key_of(ledger)] = ledger
     anew = tuple(_delete(there[key], "it is made anew") for key in wanted if _is_outdated(wanted[key], there.get(key)))
     gone = {(write.kind, write.namespace or "", write.name) for write in anew}
     writes = [write for key, obj in wanted.items() if (write := _write(obj, None if key in gone else there.get(key)))]
     surplus = [_delete(there[key], "it is no longer wanted") for key in _possible(live, new) if _is_surplus(live, key, wanted, there)]
+    registering = tuple(write for write in writes if write.kind == _API and write.verb == "create")
     steps = (
         Step("create the namespace", (plan.create(missing, "the namespace is missing"),) if missing else ()),
+        Step("take the API away", tuple(write for write in surplus if write.kind == _API)),
         Step("store code and settings", tuple(write for write in writes if write.kind == _FIRST)),
         Step("make room", anew),
-        Step("prepare", tuple(write for write in writes if write.kind not in (_FIRST, _LAST, *_BINDINGS))),
+        Step("trust the certificate", tuple(write for write in writes if write.kind == _API and write not in registering)),
+        Step("prepare", tuple(write for write in writes if write.kind not in (_FIRST, _LAST, _API, *_BINDINGS))),
         Step("give rights", tuple(write for write in writes if write.kind in _BINDINGS)),
-        Step("start pods", tuple(write for write in writes if write.kind == _LAST)),
-        *_taking_away(surplus),
+        Step("start pods", tuple(write for write in writes if write.kind == _LAST), until=AVAILABLE if registering else ""),
+        Step("offer the API", registering),
+        *_taking_away([write for write in surplus if write.kind != _API]),
         Step("forget namespaces", () if set(old) <= set(new) else (_forget(live, {*old, *new}, new),)),
     )
-    return Plan(VERB, live.namespace, tuple(step for step in steps if step.writes), settles=True)
+    return Plan(VERB, live.namespace, tuple(step for step in steps if step.writes or step.until), settles=True)
 
 
-def plan_absent(live: Live, namespaces: tuple[str, ...] = ()) -> Plan:
-    """Plan to have nothing of the program: pods first, so that nobody makes its Lease again, the ConfigMap last.
+def plan_absent(live: Live, namespaces: tuple[str, ...] = (), more: tuple[str, ...] = ()) -> Plan:
+    """Plan to have nothing of the program: its API first, then pods, so that nobody makes its Lease again, the ConfigMap last.
 
-    `namespaces` are further ones in which it may have rights.
+    `namespaces` are further ones in which it may have rights, `more` what else it may have.
     """
     there = live.staying()
-    mine = [there[key] for key in _possible(live, namespaces) if key in there and live.owns(there[key])]
+    mine = [there[key] for key in _possible(live, namespaces, more) if key in there and live.owns(there[key])]
     lease = there.get(("Lease", live.namespace, live.name))
     if lease and (mine or live.going()):  # the name is the program's as long as anything of it is there
         mine.append(lease)
     why = "the program is removed"
     pods = tuple(_delete(obj, why, "Foreground") for obj in mine if obj["kind"] == _LAST)
-    rest = [_delete(obj, why) for obj in mine if obj["kind"] not in (_FIRST, _LAST)]
+    offered = tuple(_delete(obj, why) for obj in mine if obj["kind"] == _API)
+    rest = [_delete(obj, why) for obj in mine if obj["kind"] not in (_FIRST, _LAST, _API)]
     ledger = tuple(_delete(obj, why) for obj in mine if obj["kind"] == _FIRST)
     steps = (
+        Step("take the API away", offered),
         Step("stop pods", pods, until=ABSENT, always=True),
         *_taking_away(rest),
         Step("remove code and settings", ledger),
@@ -144,9 +163,10 @@ def _refuse_foreign(live: Live, wanted: Mapping[Key, Object]) -> None:
     if foreign:
         names = tuple(f"{kind} {place}/{name}" if place else f"{kind} {name}" for kind, place, name in foreign)
         wrong = f"Cannot install the program {live.namespace}/{live.name}: {', '.join(names)} exists and is not one of its objects"
-        raise Refused(
-            f"{wrong} (by its labels). Give the program another name, or remove what is in its way.", reason="NotOurs", paths=names
-        )
+        todo = "Give the program another name, or remove what is in its way."
+        if any(kind == _API for kind, dummy, other in foreign):
+            todo = "Another program serves this API: go on with that one (mindie_adaptor: existing), or remove it first."
+        raise Refused(f"{wrong} (by its labels). {todo}", reason="NotOurs", paths=names)
 
 
 def _is_outdated(wanted: Object, live: Object | None) -> bool:
@@ -163,9 +183,10 @@ def _write(wanted: Object, live: Object | None) -> Write | None:
     return plan.update(merged(wanted, live), f"other values: {', '.join(paths)}") if paths else None
 
 
-def _possible(live: Live, namespaces: tuple[str, ...]) -> tuple[Key, ...]:
+def _possible(live: Live, namespaces: tuple[str, ...], more: tuple[str, ...] = ()) -> tuple[Key, ...]:
     places = {*programs.remembered(live.ledger), *namespaces}
-    return tuple(key for key in programs.possible(live.name, live.namespace, places) if key[0] != "Lease")
+    others = (*programs.remembered_objects(live.ledger), *more)
+    return tuple(key for key in programs.possible(live.name, live.namespace, places, others) if key[0] != "Lease")
 
 
 def _is_surplus(live: Live, key: Key, wanted: Mapping[Key, Object], there: Mapping[Key, Object]) -> bool:
@@ -193,8 +214,12 @@ def _delete(obj: Object, why: str, propagation: str = "Background") -> Write:
 def _shown(obj: Mapping[str, Any]) -> Object:
     kept = {key: value for key, value in obj.items() if key not in ("status", "apiVersion", "kind", "binaryData")}
     kept["metadata"] = {key: value for key, value in obj["metadata"].items() if key in ("labels", "annotations")}
-    if "binaryData" in obj:
-        kept["binaryData"] = {key: f"sha256:{programs.digest(value)}" for key, value in obj["binaryData"].items()}
+    if _CODE in obj:
+        kept[_CODE] = {key: f"sha256:{programs.digest(value)}" for key, value in obj[_CODE].items()}
+    if obj["kind"] == _SECRET:
+        kept["data"] = {key: HIDDEN if key == PRIVATE_KEY else mark(value) for key, value in (obj.get("data") or {}).items()}
+    if obj["kind"] == _API:
+        kept["spec"] = {**obj["spec"], "caBundle": mark(obj["spec"].get("caBundle", ""))}
     return kept
 
 

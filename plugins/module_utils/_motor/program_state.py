@@ -30,6 +30,17 @@ def missing(deployment: Mapping[str, Any]) -> str:
     return "" if available >= wanted else f"{available} of {wanted} pods are available"
 
 
+def unserved(api_service: Mapping[str, Any] | None) -> str:
+    """Why the API server does not pass an API on, in its words; "" when it does."""
+    if api_service is None:
+        return "the APIService is gone"
+    conditions = (api_service.get("status") or {}).get("conditions") or ()
+    found = next((row for row in conditions if row.get("type") == "Available"), None)
+    if found is None:
+        return "it has not looked for it yet"
+    return "" if found.get("status") == "True" else f"{found.get('reason', '')}: {found.get('message', '')}"
+
+
 def all_pods(deployment: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
     """Its pods of any version."""
     labels = pod_labels(deployment).items()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from .certificates import AUTHORITY, CERTIFICATE, PRIVATE_KEY, SINCE, Serving, encoded
 from .digests import sha256
 from .kinds import KINDS
 from .ownership import COMPONENT, PART_OF, PROGRAMS, program_labels
@@ -24,6 +25,8 @@ Rules: TypeAlias = "list[Mapping[str, Any]]"
 RBAC_GROUP = "rbac.authorization.k8s.io"
 # On the ConfigMap: in which namespaces there are, or may be, rights of the program (JSON list).
 NAMESPACES = "ascend.mindie/namespaces"
+# On the ConfigMap: objects that only some programs have, and this one has or had (JSON list of KIND/NAME).
+OBJECTS = "ascend.mindie/objects"
 # On the pod template: what the pods are started from. Code and settings are no part of a template, and pods do not see new ones.
 CHECKSUM = "ascend.mindie/checksum"
 ARCHIVE, SETTINGS = "program.pyz", "settings.json"
@@ -31,8 +34,32 @@ ARCHIVE, SETTINGS = "program.pyz", "settings.json"
 USER = 65532
 DEFAULT_RESOURCES: Mapping[str, Any] = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
 GRACE_SECONDS = 30
+# Where pods find the files of their certificate, which are renewed without a restart, and where the API server finds their API.
+CERTIFICATES, HTTPS = "/certificate", 443
+READABLE_BY_GROUP = 0o440
 # Each of many threads would keep memory of its own that it needed once.
 _PYTHON = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "MALLOC_ARENA_MAX": "1"}
+
+
+@dataclass(frozen=True)
+class ServedApi:
+    """An API that the API server passes on to the program, which serves it over TLS on `port`.
+
+    `serving` is the certificate, which there is since `since` (seconds since the epoch); `trusted` are the authorities that vouch for
+    it, and for the one before while that may still be shown.
+    """
+
+    group: str
+    version: str
+    port: int
+    serving: Serving
+    trusted: str
+    since: float
+
+    @property
+    def name(self) -> str:
+        """The name of the APIService."""
+        return api_name(self.group, self.version)
 
 
 @dataclass(frozen=True)
@@ -55,11 +82,22 @@ class Program:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     resources: Mapping[str, Any] = field(default_factory=lambda: DEFAULT_RESOURCES)
+    api: ServedApi | None = None
 
     @property
     def namespaces(self) -> tuple[str, ...]:
         """The namespaces in which it has rights, sorted."""
         return tuple(sorted(name for name in self.rights if name))
+
+
+def api_name(group: str, version: str) -> str:
+    """How an APIService has to be called."""
+    return f"{version}.{group}"
+
+
+def api_objects(name: str, api: str) -> tuple[str, ...]:
+    """What a program has besides when it serves an API, as the ConfigMap remembers it."""
+    return f"Secret/{name}", f"APIService/{api}"
 
 
 def key_of(obj: Mapping[str, Any]) -> Key:
@@ -80,11 +118,14 @@ def objects(program: Program) -> tuple[Object, ...]:
         made.append(_service(program))
     if program.replicas > 1:
         made.append(_disruption_budget(program))
-    return (*made, *_bindings(program), deployment(program))
+    served = program.api
+    secrets, services = ([_secret(program, served)], [_api_service(program, served)]) if served else ([], [])
+    return (*made, *secrets, *_bindings(program), deployment(program), *services)
 
 
-def possible(name: str, namespace: str, namespaces: Iterable[str]) -> tuple[Key, ...]:
-    """Where each object of a program is, if it is there; `namespaces` are those in which it may have rights."""
+def possible(name: str, namespace: str, namespaces: Iterable[str], more: Iterable[str] = ()) -> tuple[Key, ...]:
+    """Where each object of a program is, if it is there; `namespaces` are those in which it may have rights, `more` what only some have."""
+    others = sorted({(kind, own) for kind, dummy, own in (text.partition("/") for text in more)})
     rights = rights_name(name, namespace)
     return (
         ("ConfigMap", namespace, name),
@@ -97,6 +138,7 @@ def possible(name: str, namespace: str, namespaces: Iterable[str]) -> tuple[Key,
         *(("RoleBinding", place, rights) for place in sorted(namespaces)),
         ("Deployment", namespace, name),
         ("Lease", namespace, name),
+        *((kind, namespace if KINDS[kind].namespaced else "", own) for kind, own in others),
     )
 
 
@@ -108,23 +150,35 @@ def belongs(obj: Mapping[str, Any], name: str, namespace: str) -> bool:
 
 def remembered(ledger: Mapping[str, Any] | None) -> tuple[str, ...]:
     """The namespaces that the ConfigMap says there are or may be rights in."""
+    return _texts_of(ledger, NAMESPACES)
+
+
+def remembered_objects(ledger: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """What it says there is or may be of objects that only some programs have."""
+    return tuple(text for text in _texts_of(ledger, OBJECTS) if text.partition("/")[0] in KINDS)
+
+
+def _texts_of(ledger: Mapping[str, Any] | None, annotation: str) -> tuple[str, ...]:
     text = ((ledger or {}).get("metadata") or {}).get("annotations") or {}
     try:
-        found = json.loads(text.get(NAMESPACES) or "[]")
+        found = json.loads(text.get(annotation) or "[]")
     except ValueError:
         return ()
     return tuple(sorted(item for item in found if isinstance(item, str) and item)) if isinstance(found, list) else ()
 
 
-def told(namespaces: Iterable[str]) -> str:
-    """The text that `remembered` reads."""
-    return json.dumps(sorted(set(namespaces)))
+def told(texts: Iterable[str]) -> str:
+    """The text that `remembered` and `remembered_objects` read."""
+    return json.dumps(sorted(set(texts)))
 
 
-def config_map(program: Program, namespaces: Iterable[str] | None = None) -> Object:
-    """Code and settings. `namespaces` are those to remember; by default those of the program."""
+def config_map(program: Program, namespaces: Iterable[str] | None = None, more: Iterable[str] = ()) -> Object:
+    """Code and settings. `namespaces` are those to remember (by default those of the program), `more` objects besides its own."""
     found = _object("ConfigMap", program, program.name)
     found["metadata"]["annotations"] = {NAMESPACES: told(program.namespaces if namespaces is None else namespaces)}
+    others = {*more, *(api_objects(program.name, program.api.name) if program.api else ())}
+    if others:
+        found["metadata"]["annotations"][OBJECTS] = told(others)
     return {**found, "binaryData": {ARCHIVE: program.archive}, "data": {SETTINGS: program.settings}}
 
 
@@ -185,7 +239,11 @@ def _pod_spec(program: Program) -> Object:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(program)],
-        "volumes": [{"name": "program", "configMap": {"name": program.name}}, {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
+        "volumes": [
+            {"name": "program", "configMap": {"name": program.name}},
+            {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
+            *([_certificate_volume(program)] if program.api else ()),
+        ],
     }
 
 
@@ -202,7 +260,7 @@ def _container(program: Program) -> Object:
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", f"/program/{ARCHIVE}", "--settings", f"/settings/{SETTINGS}"],
         "env": _environment(program),
-        "ports": [{"name": "http", "containerPort": program.port, "protocol": "TCP"}],
+        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port, dummy in _ports(program)],
         "resources": dict(program.resources),
         "startupProbe": _probe(period=2, timeout=3, failures=60),
         "readinessProbe": _probe(period=5, timeout=3, failures=3),
@@ -213,8 +271,22 @@ def _container(program: Program) -> Object:
             {"name": "program", "mountPath": f"/program/{ARCHIVE}", "subPath": ARCHIVE, "readOnly": True},
             {"name": "program", "mountPath": f"/settings/{SETTINGS}", "subPath": SETTINGS, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},
+            # By its folder, so that a new certificate gets there.
+            *([{"name": "certificate", "mountPath": CERTIFICATES, "readOnly": True}] if program.api else ()),
         ],
     }
+
+
+def _certificate_volume(program: Program) -> Object:
+    """Of the Secret only what a program needs, readable by its group alone."""
+    items = [{"key": key, "path": key} for key in (CERTIFICATE, PRIVATE_KEY)]
+    return {"name": "certificate", "secret": {"secretName": program.name, "defaultMode": READABLE_BY_GROUP, "items": items}}
+
+
+def _ports(program: Program) -> list[tuple[str, int, int]]:
+    """Name, port of the pods and port of the Service, for everything that is listened on."""
+    served = [("api", program.api.port, HTTPS)] if program.api else []
+    return [("http", program.port, program.port), *served]
 
 
 def _environment(program: Program) -> list[Object]:
@@ -231,9 +303,28 @@ def _probe(*, period: int, timeout: int, failures: int) -> Object:
 
 
 def _service(program: Program) -> Object:
-    ports = [{"name": "http", "port": program.port, "targetPort": "http", "protocol": "TCP"}]
+    ports = [{"name": name, "port": port, "targetPort": name, "protocol": "TCP"} for name, dummy, port in _ports(program)]
     spec = {"type": "ClusterIP", "selector": _pod_labels(program), "ports": ports}
     return {**_object("Service", program, program.name), "spec": spec}
+
+
+def _secret(program: Program, api: ServedApi) -> Object:
+    found = _object("Secret", program, program.name)
+    found["metadata"]["annotations"] = {SINCE: str(int(api.since))}
+    texts = {CERTIFICATE: api.serving.certificate, PRIVATE_KEY: api.serving.private_key, AUTHORITY: api.serving.authority}
+    return {**found, "type": "kubernetes.io/tls", "data": {key: encoded(text) for key, text in texts.items()}}
+
+
+def _api_service(program: Program, api: ServedApi) -> Object:
+    spec = {
+        "group": api.group,
+        "version": api.version,
+        "groupPriorityMinimum": 100,
+        "versionPriority": 100,
+        "caBundle": encoded(api.trusted),
+        "service": {"name": program.name, "namespace": program.namespace, "port": HTTPS},
+    }
+    return {**_object("APIService", program, api.name, ""), "spec": spec}
 
 
 def _disruption_budget(program: Program) -> Object:
