@@ -40,7 +40,7 @@ CHANGING = {
     "": "_entry _entry_given _inputs",
     "_cluster.": "aside diagnosis execute history idle lock progress signals steps waiting watch writes",
     "_motor.": """
-        ascend_jobs baseline choice compare coordinator counts deployments drain events faults generation history idle
+        ascend_jobs baseline choice compare coordinator counts deployments drain events exposition faults generation history idle
         infer_service_set plan plan_remove plan_rollback plan_scale readiness report rule_resize secrets
         shell_environment terminal timeline
     """,

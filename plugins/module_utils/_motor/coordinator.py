@@ -1,7 +1,7 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the coordinator of a service answers, and how: its ports, Services, TLS switches, and how often it collects metrics."""
+"""Where the coordinator of a service answers, and how: its ports, Services, TLS switches, how often it collects metrics, and of what."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from .ownership import CONTROL_APP
 COORDINATOR = "coordinator"
 # Where it serves inference and the list of models; where it has its metrics, in releases that have them.
 INFERENCE_PORT, METRICS_PORT = 1025, 1027
+# The families that count requests in an engine, without the engine's prefix: what they are called by one engine or the other.
+RUNNING = ("num_requests_running", "num_running_reqs")
+WAITING = ("num_requests_waiting", "num_queue_reqs")
 _SUFFIX = {INFERENCE_PORT: "infer", METRICS_PORT: "obs"}
 _TLS = {INFERENCE_PORT: "infer_tls_config", METRICS_PORT: "mgmt_tls_config"}
 # How often it collects (seconds), unless its configuration says otherwise; a collection itself takes a moment.

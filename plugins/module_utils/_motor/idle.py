@@ -11,19 +11,16 @@ An instance of which one endpoint did not answer is missing in the whole view: t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from . import exposition
+from .coordinator import RUNNING, WAITING
+
 CONTINUE, FAIL = "continue", "fail"
 ON_TIMEOUT = (CONTINUE, FAIL)
 
-# The end of the family's name tells what it counts, whatever engine it is from (`vllm:num_requests_running`).
-_RUNNING = ("num_requests_running", "num_running_reqs")
-_WAITING = ("num_requests_waiting", "num_queue_reqs")
-_SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)\{(.*)\}\s+(\S+)(?:\s+\S+)?")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 # An idle service may look exactly the same in every collection, so the same text counts after this many collections.
 _SAME_TEXT = 3
 
@@ -111,7 +108,12 @@ def begin(victims: Iterable[Victim]) -> tuple[Watched, ...]:
 
 def look(watched: Iterable[Watched], reading: Reading, collection: float) -> tuple[Watched, ...]:
     """What is known after one more look."""
-    samples = None if reading.text is None else _Samples(reading.text)
+    samples = None
+    if reading.text is not None:
+        try:
+            samples = _Samples(reading.text)
+        except exposition.BadExposition as error:
+            reading = replace(reading, text=None, problem=f"the coordinator's metrics cannot be read: {error}")
     return tuple(_look(item, reading, samples, collection) if item.victim.pod_ips else item for item in watched)
 
 
@@ -130,24 +132,17 @@ def _look(item: Watched, reading: Reading, samples: _Samples | None, collection:
 
 
 class _Samples:
-    """The samples of running and waiting requests in a text, by the labels of their endpoint."""
+    """The samples of running and waiting requests in a text, by the labels of their endpoint. Raises BadExposition."""
 
     def __init__(self, text: str) -> None:
         self._found: dict[tuple[str, str, str], dict[str, float]] = {}
-        for line in text.splitlines():
-            match = _SAMPLE.fullmatch(line.strip())
-            what = _counted(match[1]) if match else ""
-            if match and what:
-                labels = dict(_LABEL.findall(match[2]))
+        for series, value in exposition.read(text, (*RUNNING, *WAITING)):
+            what = "running" if series.bare in RUNNING else "waiting" if series.bare in WAITING else ""
+            if what:
+                labels = series.labels
                 key = (labels.get("pod_ip", ""), labels.get("instance_id", ""), labels.get("dp_rank", ""))
-                self._add(self._found.setdefault(key, {}), what, match[3])
-
-    @staticmethod
-    def _add(counts: dict[str, float], what: str, value: str) -> None:
-        try:
-            counts[what] = counts.get(what, 0.0) + float(value)
-        except ValueError:
-            counts[what] = float("nan")
+                counts = self._found.setdefault(key, {})
+                counts[what] = counts.get(what, 0.0) + value
 
     def load(self, pod_ips: Iterable[str]) -> Load | None:
         """The load of the instance that these pods are of; None when it is not known of each of its endpoints."""
@@ -157,11 +152,6 @@ class _Samples:
         if not endpoints or not all(_whole(counts) for counts in endpoints):
             return None
         return Load(sum(counts["running"] for counts in endpoints), sum(counts["waiting"] for counts in endpoints))
-
-
-def _counted(family: str) -> str:
-    name = family.rpartition(":")[2]
-    return "running" if name in _RUNNING else "waiting" if name in _WAITING else ""
 
 
 def _whole(counts: Mapping[str, float]) -> bool:

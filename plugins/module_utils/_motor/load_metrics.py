@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from .coordinator import RUNNING, WAITING
+
 TOTAL, MEAN = "total", "mean"
 TARGET_TYPE: Mapping[str, str] = MappingProxyType({TOTAL: "AverageValue", MEAN: "Value"})
 
@@ -95,9 +97,8 @@ _COUNTERS: Mapping[str, tuple[str, str]] = {
 
 
 def _all() -> Iterator[Metric]:
-    waiting, running = ("num_queue_reqs",), ("num_running_reqs",)
-    yield Metric("num_requests_waiting", "num_requests_waiting", SUM, None, TOTAL, "requests", "requests that wait in engines", waiting)
-    yield Metric("num_requests_running", "num_requests_running", SUM, None, TOTAL, "requests", "requests that engines work on", running)
+    for (name, *others), why in ((WAITING, "requests that wait in engines"), (RUNNING, "requests that engines work on")):
+        yield Metric(name, name, SUM, None, TOTAL, "requests", why, tuple(others))
     usage = ("gpu_cache_usage_perc", "token_usage")
     for suffix, how, kind, why in (
         ("", MEAN_OF_ROWS, MEAN, f"mean over all endpoints; {_KV}"),
