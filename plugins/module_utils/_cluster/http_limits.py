@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ssl import SSLContext, SSLError, SSLSocket
@@ -45,7 +46,7 @@ class Asked:
     """A request. `connection` tells by which certificate it comes, where there is one."""
 
     target: str
-    headers: Mapping[str, str]
+    headers: Message
     connection: socket.socket
 
     @property
@@ -139,7 +140,11 @@ class Server(ThreadingHTTPServer):
         """The next connection; the handshake is made by its own thread, so that it keeps nobody waiting."""
         connection, address = super().get_request()
         if self.site.secured is not None:
-            connection = self.site.secured().wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+            try:
+                connection = self.site.secured().wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+            except OSError:  # it is gone already, or there is no certificate yet
+                connection.close()
+                raise
         return connection, address
 
     def answered(self, connection: socket.socket, *, known: bool) -> None:
@@ -218,8 +223,9 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def setup(self) -> None:
-        self.timeout = self.server.site.limits().idle
         super().setup()
+        self._idle = self.server.site.limits().idle
+        self.connection.settimeout(self._idle)
 
     def handle(self) -> None:
         if isinstance(self.connection, SSLSocket) and not self._shake_hands(self.connection):
@@ -233,7 +239,7 @@ class _Handler(BaseHTTPRequestHandler):
         except (SSLError, OSError) as error:
             self.server.site.refused(error)
             return False
-        connection.settimeout(self.timeout)
+        connection.settimeout(self._idle)
         return True
 
     def version_string(self) -> str:

@@ -9,20 +9,19 @@ Label values come from settings, from fixed lists, or are names of namespaces an
 
 from __future__ import annotations
 
-import threading
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster import prometheus
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.prometheus import Histogram, Sample
+
 from .settings import ACTS
 
 Report = Mapping[str, Any]
-Sample = tuple[tuple[str, ...], float]
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OUTCOMES = ("done", "failed", "given_up")
 STATES = ("running", "starting", "pending", "held", "terminating", "failed", "missing", "surplus", "foreign")
 SEVERITIES = ("error", "warning", "note")
@@ -31,37 +30,12 @@ MOST_TASKS = 20
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
-class Histogram:
-    """Observations by upper bound. May be used by several threads."""
-
-    def __init__(self, bounds: tuple[float, ...] = BOUNDS) -> None:
-        self._bounds, self._counts = bounds, [0] * (len(bounds) + 1)
-        self._sum = 0.0
-        self._lock = threading.Lock()
-
-    def observe(self, value: float) -> None:
-        """Count one observation."""
-        with self._lock:
-            self._counts[bisect_left(self._bounds, value)] += 1
-            self._sum += value
-
-    def cumulated(self) -> tuple[list[tuple[str, int]], float]:
-        """How many observations are not above each bound, the last one being infinite; and the sum of all."""
-        with self._lock:
-            counts, total = list(self._counts), self._sum
-        found, so_far = [], 0
-        for bound, count in zip((*map(_number, self._bounds), "+Inf"), counts, strict=True):
-            so_far += count
-            found.append((bound, so_far))
-        return found, total
-
-
 @dataclass
 class Counters:
     """What this process has counted since it started: repairs by act and outcome, and how long decisions took (seconds)."""
 
     repairs: Counter[tuple[str, str]] = field(default_factory=Counter)
-    decisions: Histogram = field(default_factory=Histogram)
+    decisions: Histogram = field(default_factory=lambda: Histogram(BOUNDS))
 
     def repair(self, act: str, outcome: str) -> None:
         """Count a repair. `outcome` is as in the report: done, failed (whatever follows), given up."""
@@ -85,47 +59,14 @@ class Family:
 
     def text(self, report: Report, counters: Counters) -> Iterator[str]:
         """Its lines; none when there is no sample. Samples of the same labels are added up, as one series must not be told twice."""
-        found: dict[tuple[str, ...], float] = {}
-        for values, number in self.samples(report, counters):
-            found[values] = found.get(values, 0) + number
-        if found:
-            yield from _head(self.name, self.kind, self.help)
-        for values, number in found.items():
-            yield f"{self.name}{_labels(zip(self.labels, values, strict=True))} {_number(number)}"
+        yield from prometheus.family(self.name, self.kind, self.help, self.labels, self.samples(report, counters))
 
 
 def render(report: Report, counters: Counters) -> str:
     """All metrics as text."""
     lines = [line for family in FAMILIES for line in family.text(report, counters)]
-    lines += _histogram(DECISIONS, DECISIONS_HELP, counters.decisions)
+    lines += prometheus.histogram(DECISIONS, DECISIONS_HELP, counters.decisions)
     return "\n".join(lines) + "\n"
-
-
-def _head(name: str, kind: str, text: str) -> Iterator[str]:
-    yield f"# HELP {name} {text}"
-    yield f"# TYPE {name} {kind}"
-
-
-def _histogram(name: str, text: str, histogram: Histogram) -> Iterator[str]:
-    buckets, total = histogram.cumulated()
-    yield from _head(name, "histogram", text)
-    for bound, count in buckets:
-        yield f'{name}_bucket{{le="{bound}"}} {count}'
-    yield f"{name}_sum {_number(total)}"
-    yield f"{name}_count {buckets[-1][1]}"
-
-
-def _labels(pairs: Iterable[tuple[str, str]]) -> str:
-    text = ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs)
-    return f"{{{text}}}" if text else ""
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(float(value))
 
 
 def _program(report: Report) -> Mapping[str, Any]:

@@ -23,9 +23,9 @@ from ansible_collections.ascend.mindie.plugins.module_utils._cluster.http_limits
     pages,
     told,
 )
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.prometheus import CONTENT_TYPE
 
 from . import page
-from .metrics import CONTENT_TYPE
 
 HTML = "text/html; charset=utf-8"
 # Seconds: a connection may be silent for so long, and go for so long without a request that arrives and is answered.

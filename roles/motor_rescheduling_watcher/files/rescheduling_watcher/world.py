@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster import metadata_list
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Api
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.watch import Health, Watch
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import job_facts, job_settings
@@ -181,6 +182,7 @@ class World:
             keep=KEPT[kind],
             silent=SILENT_SECONDS,
             relist_every=float(self._settings.relist_every),
+            relist_form=metadata_list.FORM,
             on_change=heard,
             field_selector=_SELECTED.get(kind, ""),
             lasting=(),
