@@ -235,6 +235,15 @@ class Api:
         except KindMissing:
             return ObjectList((), "")
 
+    def schemas(self, api_version: str) -> dict[str, Any] | None:
+        """The OpenAPI document of a group and version, which everybody may read; None when the server does not serve it."""
+        try:
+            return self._json("GET", f"/openapi/v3/apis/{api_version}", f"read the schemas of {api_version}", "InferServiceSet")
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
     def create(self, obj: Mapping[str, Any]) -> dict[str, Any]:
         """Create an object and return it as the server stored it."""
         kind, namespace, name = _identity(obj)

@@ -212,21 +212,23 @@ class _Run:
         return history.keep(self.api.fenced(lock.check), snapshot, f"{plan.verb}: {plan.why_record}")
 
     def _persist(self, lock: Lock, plan: Plan, before: Snapshot) -> Outcome:
-        """Carry the plan out; after a conflict the rest of the way is planned from what is there then."""
+        """Carry the plan out; after a conflict, and where a step asks for it, the rest of the way is planned from what is there then."""
         first, snapshot = plan, before
-        for attempt in range(1, PLANS + 1):
+        attempt = 1
+        while True:
             try:
                 after = self._carry_out(lock, plan, snapshot)
-                actions = [write.action() for write in self.done] + plan.closing()
-                return Outcome(first, before, after, actions, removed(self.done), self.drained)
+                if after is not None:
+                    actions = [write.action() for write in self.done] + plan.closing()
+                    return Outcome(first, before, after, actions, removed(self.done), self.drained)
             except Conflict:
                 if attempt == PLANS:
                     raise
                 self.signals.sleep(0.1 * 2**attempt)
-                lock.check()
-                snapshot = self.observe()
-                plan = self._planned_again(snapshot)
-        raise AssertionError("the last attempt returns or raises")
+                attempt += 1
+            lock.check()
+            snapshot = self.observe()
+            plan = self._planned_again(snapshot)
 
     def _planned_again(self, snapshot: Snapshot) -> Plan:
         """The new plan. A write that got no answer and is not needed any more was carried out."""
@@ -236,7 +238,7 @@ class _Run:
         self.unsure.clear()
         return plan
 
-    def _carry_out(self, lock: Lock, plan: Plan, snapshot: Snapshot) -> Snapshot:
+    def _carry_out(self, lock: Lock, plan: Plan, snapshot: Snapshot) -> Snapshot | None:
         def check() -> None:
             lock.check()
             self.signals.check()

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from .._motor.job_facts import BACKEND as JOBS
 from .._motor.owners import has_policy
 from .._motor.ownership import CONFIG_MAP, INSTANCE, LEASE, PART_OF, PRODUCT
+from .._motor.snapshot import SCALER
 from .._motor.state import ANY_BACKEND, Build, Snapshot, doubtful_nodes, infer_roles
 from .._motor.workloads import ASCEND_JOB
 from .api import Api, ApiError, ObjectList
@@ -42,7 +43,7 @@ def observe(
         config_map = pool.submit(api.get, "ConfigMap", namespace, CONFIG_MAP)
         lease = pool.submit(api.get, "Lease", namespace, LEASE)
         pods = pool.submit(api.list_objects, "Pod", namespace)
-        scalers = [pool.submit(api.list_if_known, "HorizontalPodAutoscaler", namespace)]
+        scalers = [pool.submit(api.list_if_known, SCALER, namespace)]
         groups = pool.submit(lambda: api.groups)
         listed = {kind: pool.submit(_list_kind, api, kind, namespace) for kind in others}
         build: Build = understand(config_map.result())
@@ -57,7 +58,7 @@ def observe(
             config_map=config_map.result(),
             lease=lease.result(),
             pods=pods.result().items,
-            versions={"Pod": pods.result().resource_version},
+            versions={"Pod": pods.result().resource_version, SCALER: scalers[0].result().resource_version},
             autoscalers=tuple(item for scaler in scalers for item in scaler.result().items),
             others={(kind, item["metadata"]["name"]): item for kind, found in listed.items() for item in found.result().items},
             **_workload_fields(workloads),

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .._motor import readiness
+from .._motor import policy_verdicts, readiness
 from .._motor.generation import generation
 from .._motor.plan import ABSENT, GONE, KNOWN, NO_PODS, REDUCED, RUNNING, Plan, Step, Write
 from .._motor.record import with_applied
@@ -44,8 +44,8 @@ class Execution:
         self.recorded: Snapshot | None = None
         self.place = ""
 
-    def run(self, by: str, run: str) -> Snapshot:
-        """Every step in order, the final wait, the record."""
+    def run(self, by: str, run: str) -> Snapshot | None:
+        """Every step in order, the final wait, the record. None after a step that says to observe and plan again."""
         settles = self._wait and self._plan.settles
         total = len(self._plan.steps) + settles + self._plan.record
         for number, step in enumerate(self._plan.steps, start=1):
@@ -57,6 +57,8 @@ class Execution:
             stale = self._stale(step)
             self.write(step)
             self._await(step, stale)
+            if step.look_again:
+                return None
         if settles:
             self.place = f"at step {total - self._plan.record} of {total} (wait for the instances)"
             self._progress.step("wait for the instances")
@@ -96,7 +98,9 @@ class Execution:
         stopping = deleted_workloads(self._snapshot)
         for found in stopping:  # they are not watched; their pods are
             self._snapshot = self._snapshot.without(found["kind"], found["metadata"]["name"])
-        if step.until == RUNNING:
+        if step.until in policy_verdicts.JUDGES:
+            self._waiter.until_scaling(step.title, step.until, step.engine_roles, self._snapshot)
+        elif step.until == RUNNING:
             about = [subject.name for subject in step.subjects]
             self._waiter.until(step.title, readiness.present(step.subjects, stale), self._snapshot, self._plan.counts, about)
         elif step.until != ABSENT:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from .._motor import readiness, terminal
+from .._motor import policy_verdicts, readiness, terminal
 from .._motor.errors import MotorError
 from .._motor.readiness import Verdict
 from .._motor.state import Snapshot
@@ -74,7 +74,7 @@ class Waiter:
 
         `about` names the instances and control roles whose troubles matter (None: of all that are not spared).
         """
-        self._watch(snapshot, health=judge not in (readiness.gone, readiness.no_pods))
+        self._watch(snapshot.watched(health=judge not in (readiness.gone, readiness.no_pods)), snapshot)
         since, mark = time.monotonic(), None
         while True:
             self._changed.clear()
@@ -95,6 +95,21 @@ class Waiter:
                     return
                 self._late(what, seen, current)
             self._changed.wait(min(TICK if seen.done else LONGEST_TICK, max(0.01, self._patience.deadline - now)))
+
+    def until_scaling(self, what: str, until: str, engine_roles: Collection[str], snapshot: Snapshot) -> None:
+        """Return when the scaling policies of these engine roles are what a step waits for. Nobody's health matters."""
+        self._watch(snapshot.watched(health=False, scaling=True), snapshot)
+        while True:
+            self._changed.clear()
+            current = self.current(snapshot)
+            seen = policy_verdicts.JUDGES[until](current, engine_roles)
+            self.progress.waiting(current, seen.seen)
+            if seen.done:
+                return
+            self._check()
+            if time.monotonic() > self._patience.deadline:
+                self._late(what, seen, None)
+            self._changed.wait(min(LONGEST_TICK, max(0.01, self._patience.deadline - time.monotonic())))
 
     def until_absent(self, what: str, kind: str, name: str, uid: str) -> None:
         """Return when an object is gone (one that was deleted in the foreground is there until all that it owned is gone),
@@ -160,8 +175,8 @@ class Waiter:
         failed = [symptom.to_dict() for symptom in symptoms]
         raise WaitFailed(message, reason=WAIT_TIMEOUT, failed_instances=failed, last_seen=seen.seen)
 
-    def _watch(self, snapshot: Snapshot, *, health: bool) -> None:
-        for kind, items in snapshot.watched(health=health).items():
+    def _watch(self, kinds: Mapping[str, tuple[Mapping[str, Any], ...]], snapshot: Snapshot) -> None:
+        for kind, items in kinds.items():
             version = snapshot.versions.get(kind, "")
             if kind not in self._watches:
                 if not version:  # observing did not need them

@@ -13,6 +13,8 @@ from .state import Snapshot
 
 # Changes of whole services and of counts: what other verbs have to tell apart.
 DEPLOY, SCALE = "deploy", "scale"
+# Policies by which HPA changes counts.
+AUTOSCALE = "autoscale"
 # Of the intent under which a scaling rule is edited.
 RULE_VERB = "rule"
 # What the rescheduling watcher does.

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeGuard
 
 from .compare import quantity
 from .instances import ENGINE_ROLES
@@ -110,7 +110,7 @@ def policy_of(role: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def same(one: Any, other: Any) -> bool:
     """True for policies that mean the same: numbers of metrics may be written otherwise (`0.8`, `800m`)."""
-    return bool(_normal(one) == _normal(other))
+    return bool(normal(one) == normal(other))
 
 
 def limits(scaling_policy: Mapping[str, Any] | None) -> tuple[int, int] | None:
@@ -119,9 +119,7 @@ def limits(scaling_policy: Mapping[str, Any] | None) -> tuple[int, int] | None:
         return None
     spec = scaling_policy.get("spec")
     low, high = (spec.get("minReplicas", 1), spec.get("maxReplicas")) if isinstance(spec, Mapping) else (None, None)
-    if not _is_count(low) or not _is_count(high) or not 0 <= low <= high:
-        return None
-    return low, high
+    return (low, high) if _is_count(low) and _is_count(high) and 0 <= low <= high else None
 
 
 def frozen(scaling_policy: Mapping[str, Any], live: int) -> dict[str, Any]:
@@ -135,9 +133,12 @@ def frozen(scaling_policy: Mapping[str, Any], live: int) -> dict[str, Any]:
 
 
 def is_frozen(scaling_policy: Mapping[str, Any] | None) -> bool:
-    """True for a policy that `frozen` has made: it is being switched off."""
+    """True for a policy that `frozen` has made: it is being switched off. An autoscaler's spec, which has defaults besides, will do, too."""
     spec = (scaling_policy or {}).get("spec")
-    return isinstance(spec, Mapping) and spec.get("behavior") == _FROZEN_BEHAVIOR and _names(spec) == [FROZEN_METRIC]
+    if not isinstance(spec, Mapping) or _names(spec) != [FROZEN_METRIC]:
+        return False
+    behavior = spec.get("behavior") or {}
+    return all((behavior.get(direction) or {}).get("selectPolicy") == DISABLED for direction in _FROZEN_BEHAVIOR)
 
 
 def _names(spec: Mapping[str, Any]) -> list[Any]:
@@ -146,14 +147,15 @@ def _names(spec: Mapping[str, Any]) -> list[Any]:
     return [(row.get("metric") or {}).get("name") for row in external if isinstance(row, Mapping)]
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _normal(value: Any, key: str = "") -> Any:
+def normal(value: Any, key: str = "") -> Any:
+    """A policy or its spec with the numbers of its metrics as numbers, however they are written."""
     if isinstance(value, Mapping):
-        return {name: _normal(item, name) for name, item in value.items()}
+        return {name: normal(item, name) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_normal(item) for item in value]
+        return [normal(item) for item in value]
     number = quantity(value) if key in ("value", "averageValue") and isinstance(value, str) else None
     return value if number is None else number

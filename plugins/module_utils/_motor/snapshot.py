@@ -18,6 +18,7 @@ from .workloads import ASCEND_JOB
 Object = Mapping[str, Any]
 # Nothing says how the service is built: look for both kinds of workloads.
 ANY_BACKEND = "any"
+SCALER = "HorizontalPodAutoscaler"
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,12 @@ class Snapshot:
             return replace(self, rule=None)
         return replace(self, others={key: obj for key, obj in self.others.items() if key != (kind, name)})
 
-    def watched(self, *, health: bool) -> Mapping[str, tuple[Object, ...]]:
-        """What tells how the service changes, by kind: that its pods go, or (`health`) also whether it comes to run."""
+    def watched(self, *, health: bool, scaling: bool = False) -> Mapping[str, tuple[Object, ...]]:
+        """What tells how the service changes, by kind: that its pods go, or (`health`) also whether it comes to run; or (`scaling`) what
+        becomes of its scaling policies.
+        """
+        if scaling:
+            return {"InstanceSet": self.instance_sets, SCALER: tuple(found for found in self.autoscalers if found["kind"] == SCALER)}
         found = {"Pod": self.pods}
         if self.backend == "infer_service_set" and health:
             found["InstanceSet"] = self.instance_sets
@@ -107,6 +112,7 @@ class Snapshot:
         return replace(
             self,
             pods=seen.get("Pod", self.pods),
+            autoscalers=(*(found for found in self.autoscalers if found["kind"] not in seen), *seen.get(SCALER, ())),
             instance_sets=seen.get("InstanceSet", self.instance_sets),
             pod_groups=seen.get("PodGroup", self.pod_groups),
             jobs=tuple(newest.get(job["metadata"]["uid"], job) for job in self.jobs),

@@ -1,0 +1,174 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verb `autoscale`: scaling policies of engine roles, set and taken away. Neither changes a count by itself.
+
+Without its policy, the Infer Operator brings an engine role to `roles[].replicas` at once, and that number is as old as the policy. So
+switching off takes two steps: first HPA is told to leave the count alone, and when it shows that it has heard of that, the count of
+that moment becomes `roles[].replicas` in the request that takes the policy away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from . import policy_verdicts
+from .errors import Refused
+from .fields import MAX_COUNT
+from .guard import AUTOSCALE as VERB
+from .guard import require_finished, require_service, unfinished_verb
+from .owners import POLICY, has_policy
+from .plan import FOLLOWED, FROZEN, RELEASED, Plan, Step, Write
+from .policy_checks import BACKEND, REFUSE, require_autoscalable, require_range, require_roles, require_single_pods
+from .record import USER_CONFIG_KEY
+from .scaling_policy import AUTOSCALED, Policy, frozen, is_frozen, policy_of, same
+from .state import ServiceState, Snapshot, infer_roles, service_state
+from .user_config import UserConfig, with_counts
+
+
+def plan_policies(snapshot: Snapshot, stored: UserConfig, policies: Mapping[str, Policy], outside: str = REFUSE) -> Plan:
+    """Plan to set these policies; other engine roles keep theirs. `outside` says what becomes of one whose limits the live count is not within.
+
+    Raises Refused when the service cannot be scaled by load, or HPA would change a count that it was not asked to.
+    """
+    require_service(snapshot)
+    require_autoscalable(snapshot)
+    require_finished(snapshot, VERB)
+    require_roles(snapshot, policies)
+    live = {role["name"]: policy_of(role) for role in infer_roles(snapshot)}
+    changed = [policy for role, policy in policies.items() if not same(policy.scaling_policy(), live[role])]
+    state = service_state(snapshot)
+    require_single_pods(snapshot, changed)
+    if outside == REFUSE:
+        require_range(state, changed)
+    counts = state.counts()
+    target = {**counts, **{policy.engine_role: _within(policy, counts.get(policy.engine_role, 0)) for policy in changed}}
+    roles = tuple(policy.engine_role for policy in changed)
+    title = f"set the policy of {' and '.join(roles)}"
+    writes = (_patch(snapshot, {policy.engine_role: policy.scaling_policy() for policy in changed}, {}),) if changed else ()
+    moved = [f"{role} {counts.get(role, 0)} -> {target[role]}" for role in roles if target[role] != counts.get(role, 0)]
+    return Plan(
+        verb=VERB,
+        namespace=snapshot.namespace,
+        steps=(Step(title, writes, until=FOLLOWED, engine_roles=roles),) if changed else (),
+        counts=target,
+        counts_before=counts,
+        data=dict((snapshot.config_map or {}).get("data") or {}),
+        record=bool(changed) or unfinished_verb(snapshot) is not None,
+        settles=bool(moved),
+        why_record=f"{title}" if changed else "record that an earlier change of policies is over",
+        notices=tuple(f"HPA will bring {one}, as the limits of its policy say." for one in moved),
+    )
+
+
+def plan_policies_absent(snapshot: Snapshot, stored: UserConfig, engine_roles: Collection[str] | None) -> Plan:
+    """Plan to take the policies of these engine roles away (None: of all that have one), with the counts as they are at that moment."""
+    require_service(snapshot)
+    found = {} if snapshot.backend != BACKEND else {role["name"]: role for role in infer_roles(snapshot) if role["name"] in AUTOSCALED}
+    chosen = [role for name, role in found.items() if policy_of(role) is not None and (engine_roles is None or name in engine_roles)]
+    unfinished = unfinished_verb(snapshot)
+    if chosen or unfinished == VERB:
+        require_finished(snapshot, VERB)
+    elif not chosen:
+        return Plan(VERB, snapshot.namespace)
+    state = service_state(snapshot)
+    counts = state.counts()
+    off = {role["name"]: counts.get(role["name"], 0) for role in chosen}
+    _refuse_unrecordable(snapshot, off)
+    data = dict((snapshot.config_map or {}).get("data") or {})
+    wanted = {**stored.counts, **off}
+    if off and dict(wanted) != dict(stored.counts):
+        data[USER_CONFIG_KEY] = with_counts(stored, wanted).text
+    names = " and ".join(off)
+    return Plan(
+        verb=VERB,
+        namespace=snapshot.namespace,
+        steps=(*_freeze(snapshot, chosen, counts), *_release(snapshot, off)),
+        counts=counts,
+        counts_before=counts,
+        data=data,
+        record=True,
+        settles=False,
+        why_record=f"take the policy of {names} away" if off else "record that an earlier change of policies is over",
+    )
+
+
+def _freeze(snapshot: Snapshot, roles: Iterable[Mapping[str, Any]], counts: Mapping[str, int]) -> tuple[Step, ...]:
+    """Where the count is HPA's: have it leave it alone, wait until it does, and look anew at what the count is."""
+    followed = [role for role in roles if has_policy(role)]
+    names = tuple(role["name"] for role in followed)
+    wanted = {
+        role["name"]: frozen(policy_of(role) or {}, counts.get(role["name"], 0)) for role in followed if not is_frozen(policy_of(role))
+    }
+    if not wanted and policy_verdicts.frozen(snapshot, names).done:
+        return ()
+    writes = (_patch(snapshot, wanted, {}, "HPA is to leave the count alone"),) if wanted else ()
+    return (Step(f"have HPA leave {' and '.join(names)} alone", writes, until=FROZEN, always=True, engine_roles=names, look_again=True),)
+
+
+def _release(snapshot: Snapshot, off: Mapping[str, int]) -> tuple[Step, ...]:
+    if not off:
+        return ()
+    names = " and ".join(off)
+    write = _patch(snapshot, dict.fromkeys(off), off)
+    return (Step(f"take the policy of {names} away", (write,), until=RELEASED, engine_roles=tuple(off)),)
+
+
+def _patch(snapshot: Snapshot, policies: Mapping[str, Any], counts: Mapping[str, int], why: str = "") -> Write:
+    """One JSON patch of the InferServiceSet, which fails unless all is as it was observed. A policy that is None goes."""
+    found = snapshot.infer_service_set or {}
+    patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": found["metadata"]["uid"]}] if found else []
+    whys = []
+    for index, role in enumerate(infer_roles(snapshot)):
+        name = role["name"]
+        if name not in policies:
+            continue
+        path, live = f"/spec/template/roles/{index}", policy_of(role)
+        patch.append({"op": "test", "path": f"{path}/name", "value": name})
+        patch.append({"op": "test", "path": f"{path}/replicas", "value": role.get("replicas")})
+        # Testing for null passes where there is none.
+        patch.append({"op": "test", "path": f"{path}/{POLICY}", "value": role.get(POLICY)})
+        if name in counts and counts[name] != role.get("replicas"):
+            patch.append({"op": "replace", "path": f"{path}/replicas", "value": counts[name]})
+        if policies[name] is None:
+            patch.append({"op": "remove", "path": f"{path}/{POLICY}"})
+        else:
+            patch.append({"op": "add", "path": f"{path}/{POLICY}", "value": policies[name]})
+        whys.append(f"{name}: {why or _why(policies[name], live, counts.get(name))}")
+    name = str(found["metadata"]["name"]) if found else ""
+    return Write("update", "InferServiceSet", snapshot.namespace, name, "; ".join(whys), body=patch, patch=True)
+
+
+def _why(wanted: Mapping[str, Any] | None, live: Mapping[str, Any] | None, count: int | None) -> str:
+    if wanted is None:
+        return f"no policy, the count stays {count}"
+    spec = wanted["spec"]
+    return f"{'another policy' if live else 'a policy'}, min {spec['minReplicas']}, max {spec['maxReplicas']}"
+
+
+def _within(policy: Policy, count: int) -> int:
+    return max(policy.minimum, min(policy.maximum, count))
+
+
+def _refuse_unrecordable(snapshot: Snapshot, off: Mapping[str, int]) -> None:
+    """The user config holds 1 to 16 instances of an engine role."""
+    for role, count in off.items():
+        if not 1 <= count <= MAX_COUNT:
+            raise Refused(
+                f"Cannot take the policy of {role} of {snapshot.namespace} away: {count} instances are live, and a user config holds 1 to {MAX_COUNT}. "
+                f"Set a policy first with limits within these (state: present, outside: scale).",
+                reason="OutsideLimits",
+                paths=(role,),
+            )
+
+
+def policies_of(snapshot: Snapshot) -> dict[str, Any]:
+    """The policies in the cluster by engine role, as the InferServiceSet has them."""
+    found = {role["name"]: policy_of(role) for role in infer_roles(snapshot) if role["name"] in AUTOSCALED}
+    return {name: policy for name, policy in found.items() if policy is not None}
+
+
+def owned(state: ServiceState) -> dict[str, str]:
+    """Who owns which count."""
+    return {role: str(owner) for role, owner in state.owners.items()}
