@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ansible_collections.ascend.mindie.plugins.module_utils._cluster import client
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster import client, metadata_list
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import ApiError
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.client import connect_program
 from tests.cluster import Cluster
@@ -103,3 +103,23 @@ def test_everything_works_with_the_oldest_client_and_without_ansible(cluster: Cl
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout) == {"version": "26.1.0", "leases": ["watcher"], "foreign": [], "errors": ""} and ended.stderr == ""
+
+
+# Besides the version, in which an operator may have made another one since.
+TOLD = ("name", "namespace", "uid")
+
+
+@pytest.mark.parametrize(("kind", "made"), [("ConfigMap", "v1"), ("AscendJob", "mindxdl.gitee.com/v1")])
+def test_a_list_of_metadata_has_no_more_than_says_which_objects_there_are(cluster: Cluster, namespace: str, kind: str, made: str) -> None:
+    """In pages, as the server writes them in protobuf, whether the kind is one of its own or of a CRD."""
+    api = connect_program(str(cluster.kubeconfig))
+    content = {"data": {"text": "long " * 1000}} if kind == "ConfigMap" else {"spec": {"replicaSpecs": {}}}
+    for number in range(3):
+        api.create({"apiVersion": made, "kind": kind, "metadata": {"name": f"one-{number}", "namespace": namespace}, **content})
+    whole = api.list_objects(kind, namespace)
+    pages = list(api.pages(kind, namespace, form=metadata_list.FORM))
+    items = [item for page in pages for item in page.items]
+    wanted = [{"kind": kind, "apiVersion": made, "metadata": {name: item["metadata"][name] for name in TOLD}} for item in whole.items]
+    versions = [item["metadata"].pop("resourceVersion") for item in items]
+    assert items == wanted and len(items) >= 3
+    assert all(version.isdecimal() for version in (*versions, pages[-1].resource_version))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster import api as apis
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster import metadata_list
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster import watch as watches
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.client import connect_program
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.watch import Watch
@@ -78,7 +79,7 @@ class Watched:
         self.path = f"/api/v1/namespaces/{namespace}/configmaps"
         self.changed, self.listener = threading.Event(), Listener()
         given = {"silent": SILENT, "relist_every": 300.0, "lasting": (), "on_change": self.listener.hear, **options}
-        self.watch = Watch(connect_program(proxy.kubeconfig), "ConfigMap", namespace, self.changed, **given)
+        self.watch = Watch(connect_program(proxy.kubeconfig), "ConfigMap", namespace, self.changed, relist_form=metadata_list.FORM, **given)
         self.until_true()
 
     def put(self, name: str, text: str = "") -> None:

@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import METADATA_LIST, Response
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster import metadata_list
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Response
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.kinds import KINDS
 
 Obj = dict[str, Any]
@@ -145,7 +146,7 @@ class MemoryServer:
         more = {"continue": f"{token}/{at + PAGE}"} if at + PAGE < len(found) else {}
         metadata = {"resourceVersion": version, **more}
         items = found[at : at + PAGE]
-        if accept == METADATA_LIST:
+        if accept == metadata_list.FORM.accept:
             items = [{"metadata": item["metadata"]} for item in items]
         return Response(200, json.dumps({"metadata": metadata, "items": items}).encode())
 

@@ -23,10 +23,9 @@ CONNECT_SECONDS = 10.0
 READ_SECONDS = 60.0
 PROXY_SECONDS = 10.0
 
+JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
-# Of the objects of a list only their metadata, which makes it several times smaller.
-METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 _REMEDIES = {
     401: "Check the credentials (kubeconfig, K8S_AUTH_* variables): the server does not know this user.",
@@ -37,6 +36,17 @@ _REMEDIES = {
 }
 _UNREACHABLE = "Check the address in the kubeconfig, the network and whether the API server runs."
 _TLS = "The certificate of the server is not signed by the CA of the kubeconfig (or not for this address): check certificate-authority and ca_cert."
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is asked for (Accept), and how the answer is read. ValueError is for what is no such answer."""
+
+    accept: str
+    read: Callable[[bytes], dict[str, Any]]
+
+
+PLAIN = Form(JSON, json.loads)
 
 
 class ApiError(MotorError):
@@ -64,7 +74,7 @@ class Conflict(ApiError):
 
 
 class Transport(Protocol):
-    """How a request is sent; raises TransportError when no answer came. `accept` is given only where plain JSON is not wanted."""
+    """How a request is sent; raises TransportError when no answer came."""
 
     def __call__(
         self,
@@ -76,7 +86,7 @@ class Transport(Protocol):
         timeout: tuple[float, float],
         stream: bool = False,
         fence: Callable[[], None] | None = None,
-        accept: str = "application/json",
+        accept: str = JSON,
     ) -> Response: ...
 
 
@@ -208,7 +218,7 @@ class Api:
         return ObjectList(tuple(items), version)
 
     def pages(
-        self, kind: str, namespace: str | None, label_selector: str = "", *, field_selector: str = "", metadata_only: bool = False
+        self, kind: str, namespace: str | None, label_selector: str = "", *, field_selector: str = "", form: Form = PLAIN
     ) -> Iterator[ObjectList]:
         """The same page by page: the next one is asked for when the last one is done with. All are of one moment."""
         path = KINDS[kind].path(namespace)
@@ -216,8 +226,7 @@ class Api:
         token = ""
         while True:
             query = [("limit", str(PAGE)), *selectors, *([("continue", token)] if token else [])]
-            accept = METADATA_LIST if metadata_only else ""
-            page = self._json("GET", path, f"list {kind}s in {_scope(namespace)}", kind, query=query, accept=accept)
+            page = self._json("GET", path, f"list {kind}s in {_scope(namespace)}", kind, query=query, form=form)
             # Items of a list say neither what they are nor in which version.
             items = tuple({**item, "kind": kind, "apiVersion": KINDS[kind].api_version} for item in page.get("items") or ())
             token = page["metadata"].get("continue") or ""
@@ -296,7 +305,7 @@ class Api:
         query.append(("timeoutSeconds", str(max(1, math.ceil(seconds)))))
         attempted = f"watch {kind}s in {_scope(namespace)}"
         path = KINDS[kind].path(namespace)
-        response = self._exchange("GET", path, query, None, "application/json", attempted, stream=True, silence=silence)
+        response = self._exchange("GET", path, query, None, JSON, attempted, stream=True, silence=silence)
         if response.status >= 300:
             raise _error(attempted, kind, response)
         return response.stream or iter(())
@@ -330,14 +339,13 @@ class Api:
         *,
         query: list[tuple[str, str]] | None = None,
         body: Any = None,
-        content_type: str = "application/json",
-        accept: str = "",
+        content_type: str = JSON,
+        form: Form = PLAIN,
     ) -> dict[str, Any]:
-        response, attempts, uncertain = self._persist(method, path, query or [], body, content_type, attempted, accept)
+        response, attempts, uncertain = self._persist(method, path, query or [], body, content_type, attempted, form.accept)
         if response.status >= 300:
             raise _error(attempted, kind, response, write=method, uncertain=uncertain, tried=attempts.said())
-        decoded: dict[str, Any] = json.loads(response.body)
-        return decoded
+        return form.read(response.body)
 
     def _persist(
         self, method: str, path: str, query: list[tuple[str, str]], body: Any, content_type: str, attempted: str, accept: str
@@ -373,7 +381,7 @@ class Api:
         stream: bool = False,
         tried: Attempts | None = None,
         silence: float | None = None,
-        accept: str = "",
+        accept: str = JSON,
     ) -> Response:
         fence = None if method == "GET" else self._fence
         if fence:
@@ -381,7 +389,8 @@ class Api:
         self._sent.add()
         patience = silence or self._patience
         try:
-            response = self._send(method, path, query, body, content_type, (min(CONNECT_SECONDS, patience), patience), stream, fence)
+            times = (min(CONNECT_SECONDS, patience), patience)
+            response = self._send(method, path, query, body, content_type, times, stream, fence, accept)
         except TransportError as error:
             reason, remedy = ("CertificateInvalid", _TLS) if error.tls else ("Unreachable", _UNREACHABLE)
             said = f"{error}{tried.said() if tried else ''}"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .api import Api, ApiError, KindMissing, TransportError
+from .api import PLAIN, Api, ApiError, Form, KindMissing, TransportError
 from .retry import LONGEST_RETRY_AFTER
 
 WATCH_SECONDS = 300.0
@@ -73,7 +73,8 @@ class Watch:
     asked for. `on_change(old, new)` is called, one call at a time, for each object that came (old is None), changed or went (new is None),
     also when only a list shows it; no object goes back to what it was.
 
-    Who lists every `relist_every` seconds goes on watching meanwhile, so that nothing is heard later for that.
+    Who lists every `relist_every` seconds goes on watching meanwhile, so that nothing is heard later for that. Such lists need only say
+    which objects there are, and in which versions; `relist_form` may be one that says no more.
 
     A watch whose time is up is opened again. One that breaks, or that is silent for `silent` seconds, is opened again where it
     ended by who lists every `relist_every` seconds anyway, and is followed by a list else; pauses grow while nothing is heard.
@@ -94,6 +95,7 @@ class Watch:
         keep: Callable[[Object], Object] | None = None,
         silent: float | None = None,
         relist_every: float | None = None,
+        relist_form: Form = PLAIN,
         on_change: Callable[[Object | None, Object | None], None] | None = None,
         lasting: Collection[int] = LASTING,
     ) -> None:
@@ -101,7 +103,7 @@ class Watch:
         self._kind, self._namespace, self._changed = kind, namespace, changed
         self._selector, self._keep, self._on_change = field_selector, keep, on_change
         self._silent = silent or (BOOKMARK_SECONDS if relist_every else SILENT_SECONDS)
-        self._every, self._lasting = relist_every, lasting
+        self._every, self._form, self._lasting = relist_every, relist_form, lasting
         self._objects: dict[Key, Object] = {_key(item): item for item in items or ()}
         self._version, self._must_list = version, items is None
         self._due = self._next_list()
@@ -327,14 +329,14 @@ class Watch:
         return found, version
 
     def _read_again(self, touched: Mapping[Key, int]) -> tuple[dict[Key, Object], str]:
-        """The same by metadata alone, which is several times smaller. What it shows that is not known as it is may be on its way: only
-        if it was not heard of in a while, all is read.
+        """The same as far as it is known already. What the list shows that is not known as it is may be on its way: only if it was not
+        heard of in a while, all is read.
         """
         found: dict[Key, Object] = {}
         unlike: set[Key] = set()
         unheard: list[Object] = []
         version = ""
-        for page in self._lists.pages(self._kind, self._namespace, field_selector=self._selector, metadata_only=True):
+        for page in self._lists.pages(self._kind, self._namespace, field_selector=self._selector, form=self._form):
             self._hear()
             for item in page.items:
                 known = self._objects.get(_key(item))

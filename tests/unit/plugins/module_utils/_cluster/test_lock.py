@@ -38,7 +38,7 @@ class Server:
         self._version = 100
 
     def __call__(
-        self, method: str, path: str, query: Any, body: Any, content_type: str, timeout: Any, stream: bool = False, fence: Any = None
+        self, method: str, path: str, query: Any, body: Any, content_type: str, timeout: Any, stream: bool, fence: Any, accept: str
     ) -> Response:
         assert content_type == "application/json" and not stream
         self.requests.append((method, path, copy.deepcopy(body)))
