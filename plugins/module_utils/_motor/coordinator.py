@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ INFERENCE_PORT, METRICS_PORT = 1025, 1027
 # The families that count requests in an engine, without the engine's prefix: what they are called by one engine or the other.
 RUNNING = ("num_requests_running", "num_running_reqs")
 WAITING = ("num_requests_waiting", "num_queue_reqs")
+# How the list of models names the counts of the instances that get requests.
+_ROUTABLE = {"prefill": "p_instances_num", "decode": "d_instances_num"}
 _SUFFIX = {INFERENCE_PORT: "infer", METRICS_PORT: "obs"}
 _TLS = {INFERENCE_PORT: "infer_tls_config", METRICS_PORT: "mgmt_tls_config"}
 # How often it collects (seconds), unless its configuration says otherwise; a collection itself takes a moment.
@@ -51,3 +54,13 @@ def _value(data: Any, *path: str) -> Any:
     for key in path:
         data = data.get(key) if isinstance(data, dict) else None
     return data
+
+
+def routable(models: str | bytes) -> dict[str, int] | None:
+    """The instances that get requests, by engine role, as the list of models tells; None when it does not."""
+    try:
+        entry = json.loads(models)["data"][0]
+        found = {role: entry[key] for role, key in _ROUTABLE.items()}
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return found if all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in found.values()) else None

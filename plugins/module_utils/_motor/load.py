@@ -135,7 +135,9 @@ class History:
         """The newest value of a metric of an engine role. Raises NoValue."""
         if not self._taken:
             raise NoValue("NotYet", "nothing was read from the coordinator yet")
-        self._refuse_frozen()
+        frozen = self._frozen()
+        if frozen:
+            raise frozen
         first: NoValue | None = None
         for index in range(len(self._taken) - 1, -1, -1):
             taken = self._taken[index]
@@ -155,11 +157,11 @@ class History:
         taken = self._taken[-1]
         if now - taken.at > self.limits.stale_after:
             return NoValue("Stale", f"the newest answer of the coordinator is {now - taken.at:.0f} s old, and none came since")
-        try:
-            self._refuse_frozen()
-        except NoValue as frozen:
-            return frozen
-        return taken.refused(role)
+        return self.trouble() or taken.refused(role)
+
+    def trouble(self) -> NoValue | None:
+        """What is wrong with the newest scrape, whoever is concerned."""
+        return self._taken[-1].problem or self._frozen() if self._taken else None
 
     def shown(self) -> Mapping[str, tuple[int, int]]:
         """Instances and endpoints of each engine role in the newest scrape."""
@@ -194,11 +196,12 @@ class History:
         alive = (known for known in there if pods is None or all(one.pod_ip in pods for one in known))
         return sorted({one.pod_ip for known in alive for one in known if (one.pod_ip, one.rank) not in here})
 
-    def _refuse_frozen(self) -> None:
+    def _frozen(self) -> NoValue | None:
         same = self._last_at - self._same_since
-        if self._last is not None and same >= self.limits.frozen_after and _busy(self._last):
-            words = f"the coordinator has told the same numbers for {same:.0f} s although requests are running or waiting"
-            raise NoValue("Frozen", f"{words}: it does not collect any more, or the engines do nothing")
+        if self._last is None or same < self.limits.frozen_after or not _busy(self._last):
+            return None
+        words = f"the coordinator has told the same numbers for {same:.0f} s although requests are running or waiting"
+        return NoValue("Frozen", f"{words}: it does not collect any more, or the engines do nothing")
 
     def _answer(self, index: int, metric: Metric, role: str) -> Found | NoValue:
         taken = self._taken[index]

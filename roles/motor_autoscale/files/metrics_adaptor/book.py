@@ -1,0 +1,142 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is known of the load of every service, and what is answered to who asks for a metric. Each number is made once per scrape."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.load import Found, History, Limits, NoValue, Scrape
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.load_metrics import Metric
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import INFER_LABEL
+
+from .api import Series
+from .finder import Service
+
+SET_LABEL, SERVICE_LABEL, ROLE_LABEL = (f"{INFER_LABEL}{name}" for name in ("inferserviceset-name", "inferservice-name", "role-name"))
+# The coordinator has the first rate of an endpoint in the second collection that shows it.
+_COLLECTIONS = 2
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a service is doing. `failures` counts by reason; `seconds` and `size` are of the last scrape; `age` (seconds) is that of the last
+    scrape without a problem, None before there was one; `problems` has an entry for each engine role of which nothing can be said now;
+    `shown` has instances and endpoints by engine role.
+    """
+
+    namespace: str
+    name: str
+    scrapes: int
+    failures: Mapping[str, int]
+    seconds: float
+    size: int
+    age: float | None
+    shown: Mapping[str, tuple[int, int]]
+    problems: Mapping[str, NoValue]
+
+
+class _Page:
+    """What is known of one service. Its lock is held while a number is made."""
+
+    def __init__(self, service: Service, limits: Limits) -> None:
+        self.service = service
+        self.lock = threading.Lock()
+        self.history = History(replace(limits, joining=_COLLECTIONS * service.collection))
+        self.scrapes = self.size = 0
+        self.failures: Counter[str] = Counter()
+        self.seconds = 0.0
+        self.good: float | None = None
+
+
+class Book:
+    """Thread-safe."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._pages: Mapping[tuple[str, str], _Page] | None = None
+        self._series: Mapping[str, Sequence[Series]] = {}
+
+    def sync(self, services: Iterable[Service]) -> None:
+        """These are all services. What is known of one stays as long as it is the same one, wherever its coordinator answers."""
+        old, new = self._pages or {}, dict[tuple[str, str], _Page]()
+        for service in services:
+            page = old.get(service.key)
+            if page is None or page.service.uid != service.uid or page.service.collection != service.collection:
+                page = _Page(service, self._limits)
+            page.service = service
+            new[service.key] = page
+        self._pages = MappingProxyType(new)
+        series: dict[str, list[Series]] = {}
+        for page in new.values():
+            series.setdefault(page.service.namespace, []).extend(_series_of(page.service))
+        self._series = series
+
+    def record(self, service: Service, scrape: Scrape, pods: Collection[str] | None, *, seconds: float = 0.0, size: int = 0) -> None:
+        """Take a scrape, with the addresses of the pods that live (None when that is not known)."""
+        page = (self._pages or {}).get(service.key)
+        if page is None or page.service.uid != service.uid:
+            return
+        with page.lock:
+            page.history.add(scrape, pods)
+            page.scrapes += 1
+            page.seconds, page.size = seconds, size
+            trouble = page.history.trouble()
+            if trouble:
+                page.failures[trouble.reason] += 1
+            else:
+                page.good = scrape.at
+
+    def series(self, namespace: str) -> Sequence[Series]:
+        """The engine roles of the services of a namespace."""
+        return self._series.get(namespace, ())
+
+    def value(self, series: Series, metric: Metric) -> Found:
+        """The value of a metric. Raises NoValue when there is no number."""
+        page = (self._pages or {}).get((series.namespace, series.service))
+        if page is None:
+            raise NoValue("Gone", f"service {series.service} is gone")
+        with page.lock:
+            return page.history.value(metric, series.engine_role, time.monotonic())
+
+    def now(self) -> float:
+        """The clock of `Found.at`."""
+        return time.monotonic()
+
+    def services(self) -> list[Report]:
+        """How all services are doing."""
+        return [_report(page) for page in (self._pages or {}).values()]
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known which services there are."""
+        return self._pages is not None
+
+
+def _series_of(service: Service) -> Iterator[Series]:
+    for role in service.engine_roles:
+        labels = {SERVICE_LABEL: service.name, SET_LABEL: service.set_name, ROLE_LABEL: role}
+        yield Series(service.namespace, labels, role, service.name)
+
+
+def _report(page: _Page) -> Report:
+    now = time.monotonic()
+    with page.lock:
+        problems = {role: found for role in page.service.engine_roles if (found := page.history.problem(role, now))}
+        return Report(
+            namespace=page.service.namespace,
+            name=page.service.name,
+            scrapes=page.scrapes,
+            failures=dict(page.failures),
+            seconds=page.seconds,
+            size=page.size,
+            age=None if page.good is None else now - page.good,
+            shown=page.history.shown(),
+            problems=problems,
+        )

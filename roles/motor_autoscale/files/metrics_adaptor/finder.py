@@ -1,0 +1,196 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which services there are, where their coordinators answer, and which pods live: as the API server tells it, by watches."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Api
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.watch import Health, Watch
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import coordinator
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.coordinator import INFERENCE_PORT, METRICS_PORT
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.instances import ENGINE_ROLES
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import CONFIG_MAP
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import USER_CONFIG_KEY
+
+Object = Mapping[str, Any]
+
+RELIST_SECONDS = 300.0
+_METADATA = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp")
+# A pod that has ended does not live, whether or not it is still listed.
+_ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True)
+class Service:
+    """One InferService: its namespace and name, the set that it is of, its engine roles, and where its coordinator answers.
+
+    `collection`: how far apart two looks have to be to see two collections of the coordinator, in seconds.
+    """
+
+    namespace: str
+    name: str
+    set_name: str
+    uid: str
+    engine_roles: tuple[str, ...]
+    metrics_url: str
+    models_url: str
+    collection: float
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from all others."""
+        return self.namespace, self.name
+
+
+def services_of(infer_set: Object, config_map: Object | None) -> Iterator[Service]:
+    """The services of one InferServiceSet, whose user config is in the `motor-config` of its namespace."""
+    metadata, spec = infer_set["metadata"], infer_set.get("spec") or {}
+    roles = (spec.get("template") or {}).get("roles") or ()
+    config = _user_config(config_map)
+    for index in range(spec.get("replicas", 1)):
+        name = f"{metadata['name']}-{index}"
+        urls = {
+            port: f"{coordinator.scheme(config, port)}://{coordinator.set_service_name(port, roles, name)}.{metadata['namespace']}.svc:{port}"
+            for port in (INFERENCE_PORT, METRICS_PORT)
+        }
+        yield Service(
+            namespace=metadata["namespace"],
+            name=name,
+            set_name=metadata["name"],
+            uid=metadata["uid"],
+            engine_roles=tuple(role["name"] for role in roles if role["name"] in ENGINE_ROLES),
+            metrics_url=f"{urls[METRICS_PORT]}/metrics?type=dp",
+            models_url=f"{urls[INFERENCE_PORT]}/v1/models",
+            collection=coordinator.collection_seconds(config),
+        )
+
+
+def _user_config(config_map: Object | None) -> Mapping[str, Any]:
+    """The user config as far as it can be read; whether it is sound in all its parts is no concern here."""
+    try:
+        found = json.loads(((config_map or {}).get("data") or {}).get(USER_CONFIG_KEY) or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+class Finder:
+    """Keeps to what there is in these namespaces, in all when none is named. `changed` is set when services may have come, changed or gone."""
+
+    def __init__(self, api: Api, namespaces: Sequence[str], *, relist_every: float = RELIST_SECONDS) -> None:
+        self.changed = threading.Event()
+        self._scopes: list[str | None] = list(dict.fromkeys(namespaces)) or [None]
+        self._lock = threading.Lock()
+        self._pods: dict[str, dict[str, str]] = {}
+        self._some = threading.Event()
+        self._watches: dict[tuple[str, str | None], Watch] = {}
+        for scope in self._scopes:
+            for kind, keep, selector in (
+                ("InferServiceSet", _kept_set, ""),
+                ("ConfigMap", _kept_config_map, f"metadata.name={CONFIG_MAP}"),
+                ("Pod", _kept_pod, ""),
+            ):
+                pods = kind == "Pod"
+                self._watches[kind, scope] = Watch(
+                    api,
+                    kind,
+                    scope,
+                    self._some if pods else self.changed,
+                    keep=keep,
+                    field_selector=selector,
+                    relist_every=relist_every,
+                    on_change=self._pod_changed if pods else None,
+                    lasting=(),
+                )
+
+    @property
+    def synced(self) -> bool:
+        """The sets of every namespace were listed. A cluster without that kind has none."""
+        return all(watch.synced for (kind, dummy), watch in self._watches.items() if kind == "InferServiceSet")
+
+    def health(self) -> list[Health]:
+        """How the watches are."""
+        return [watch.health for watch in self._watches.values()]
+
+    def services(self) -> list[Service]:
+        """The services as of now."""
+        config_maps = {item["metadata"]["namespace"]: item for item in self._all("ConfigMap")}
+        return [
+            service
+            for item in self._all("InferServiceSet")
+            if not item["metadata"].get("deletionTimestamp")
+            for service in services_of(item, config_maps.get(item["metadata"]["namespace"]))
+        ]
+
+    def pods(self, namespace: str) -> frozenset[str] | None:
+        """The addresses of the pods that live in a namespace; None when that is not known."""
+        watch = self._watches.get(("Pod", namespace)) or self._watches.get(("Pod", None))
+        if watch is None or not watch.synced:
+            return None
+        with self._lock:
+            return frozenset(self._pods.get(namespace, {}).values())
+
+    def stop(self) -> None:
+        """End all watches."""
+        for watch in self._watches.values():
+            watch.stop()
+
+    def _all(self, wanted: str) -> Iterator[Object]:
+        return (item for (kind, dummy), watch in self._watches.items() if kind == wanted for item in watch.objects())
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        metadata = (new or old or {})["metadata"]
+        address = _address(new) if new is not None else ""
+        with self._lock:
+            there = self._pods.setdefault(metadata["namespace"], {})
+            if address:
+                there[metadata["name"]] = address
+            else:
+                there.pop(metadata["name"], None)
+            if not there:
+                del self._pods[metadata["namespace"]]
+
+
+def _address(pod: Object) -> str:
+    """The address of a pod that lives; empty of one that is ending, or has none yet."""
+    status = pod.get("status") or {}
+    if pod["metadata"].get("deletionTimestamp") or status.get("phase") in _ENDED:
+        return ""
+    return str(status.get("podIP") or "")
+
+
+def _kept_set(obj: Object) -> Object:
+    spec = obj.get("spec") or {}
+    roles = [_kept_role(role) for role in (spec.get("template") or {}).get("roles") or ()]
+    return {"metadata": _metadata(obj), "spec": {"replicas": spec.get("replicas", 1), "template": {"roles": roles}}}
+
+
+def _kept_role(role: Object) -> Object:
+    services = [
+        {
+            "name": entry.get("name", ""),
+            "spec": {"ports": [{"port": row.get("port")} for row in (entry.get("spec") or {}).get("ports") or ()]},
+        }
+        for entry in role.get("services") or ()
+    ]
+    return {"name": role.get("name", ""), "services": services}
+
+
+def _kept_config_map(obj: Object) -> Object:
+    return {"metadata": _metadata(obj), "data": {USER_CONFIG_KEY: (obj.get("data") or {}).get(USER_CONFIG_KEY, "")}}
+
+
+def _kept_pod(obj: Object) -> Object:
+    status = obj.get("status") or {}
+    return {"metadata": _metadata(obj), "status": {key: status[key] for key in ("phase", "podIP") if key in status}}
+
+
+def _metadata(obj: Object) -> Object:
+    return {key: obj["metadata"][key] for key in _METADATA if key in obj["metadata"]}
