@@ -322,6 +322,18 @@ class Api:
             raise _error(attempted, "Service", response)
         return response
 
+    def pass_on(self, method: str, namespace: str, service: str, path: str, body: Any, seconds: float) -> Response:
+        """One request to a Service (as in `through_service`), with a JSON body if any, whatever the status of its answer.
+
+        Sent once. Raises ApiError when no answer came within so many seconds, and when the user lacks the right.
+        """
+        url = f"{KINDS['Service'].path(namespace, service)}/proxy{path}"
+        attempted = f"send {path} to Service {namespace}/{service.split(':')[1]}"
+        response = self._exchange(method, url, [], body, "application/json", attempted, silence=seconds)
+        if response.status in (401, 403) and _status_of(response.body).get("kind") == "Status":
+            raise _error(attempted, "Service", response)
+        return response
+
     def ask(self, path: str, query: list[tuple[str, str]], attempted: str) -> Response:
         """The answer to one GET of any path, whatever its status. Sent once; ApiError when no answer came."""
         return self._exchange("GET", path, query, None, "application/json", attempted, silence=PROXY_SECONDS)
