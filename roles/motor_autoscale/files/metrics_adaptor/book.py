@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.load import Found, History, Limits, NoValue, Scrape
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.load_metrics import Metric
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.load_metrics import METRICS
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.state import INFER_LABEL
 
-from .api import Series
 from .finder import Service
 
 SET_LABEL, SERVICE_LABEL, ROLE_LABEL = (f"{INFER_LABEL}{name}" for name in ("inferserviceset-name", "inferservice-name", "role-name"))
@@ -61,7 +60,7 @@ class Book:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._pages: Mapping[tuple[str, str], _Page] | None = None
-        self._series: Mapping[str, Sequence[Series]] = {}
+        self._series: Mapping[str, Sequence[Mapping[str, str]]] = {}
 
     def sync(self, services: Iterable[Service]) -> None:
         """These are all services. What is known of one stays as long as it is the same one, wherever its coordinator answers."""
@@ -73,10 +72,10 @@ class Book:
             page.service = service
             new[service.key] = page
         self._pages = MappingProxyType(new)
-        series: dict[str, list[Series]] = {}
+        found: dict[str, list[Mapping[str, str]]] = {}
         for page in new.values():
-            series.setdefault(page.service.namespace, []).extend(_series_of(page.service))
-        self._series = series
+            found.setdefault(page.service.namespace, []).extend(_labels(page.service))
+        self._series = found
 
     def record(self, service: Service, scrape: Scrape, pods: Collection[str] | None, *, seconds: float = 0.0, size: int = 0) -> None:
         """Take a scrape, with the addresses of the pods that live (None when that is not known)."""
@@ -93,21 +92,21 @@ class Book:
             else:
                 page.good = scrape.at
 
-    def series(self, namespace: str) -> Sequence[Series]:
-        """The engine roles of the services of a namespace."""
+    def series(self, namespace: str) -> Sequence[Mapping[str, str]]:
+        """The labels of every engine role of every service in a namespace. Raises NoValue as long as that is not known."""
+        if self._pages is None:
+            raise NoValue("NotYet", "it is not known yet which services there are")
         return self._series.get(namespace, ())
 
-    def value(self, series: Series, metric: Metric) -> Found:
-        """The value of a metric. Raises NoValue when there is no number."""
-        page = (self._pages or {}).get((series.namespace, series.service))
+    def value(self, namespace: str, labels: Mapping[str, str], metric: str) -> Found:
+        """The value of a metric of one of them, `at` the time of day in seconds since the epoch. Raises NoValue."""
+        page = (self._pages or {}).get((namespace, labels[SERVICE_LABEL]))
         if page is None:
-            raise NoValue("Gone", f"service {series.service} is gone")
+            raise NoValue("Gone", f"service {labels[SERVICE_LABEL]} is gone")
+        now = time.monotonic()
         with page.lock:
-            return page.history.value(metric, series.engine_role, time.monotonic())
-
-    def now(self) -> float:
-        """The clock of `Found.at`."""
-        return time.monotonic()
+            found = page.history.value(METRICS[metric], labels[ROLE_LABEL], now)
+        return replace(found, at=time.time() - (now - found.at))
 
     def services(self) -> list[Report]:
         """How all services are doing."""
@@ -119,10 +118,9 @@ class Book:
         return self._pages is not None
 
 
-def _series_of(service: Service) -> Iterator[Series]:
+def _labels(service: Service) -> Iterator[Mapping[str, str]]:
     for role in service.engine_roles:
-        labels = {SERVICE_LABEL: service.name, SET_LABEL: service.set_name, ROLE_LABEL: role}
-        yield Series(service.namespace, labels, role, service.name)
+        yield MappingProxyType({SERVICE_LABEL: service.name, SET_LABEL: service.set_name, ROLE_LABEL: role})
 
 
 def _report(page: _Page) -> Report:

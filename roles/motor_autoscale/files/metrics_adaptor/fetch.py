@@ -34,7 +34,7 @@ class Unanswered(NoValue):
 class Fetcher:
     """Fetches through the proxies of the environment. Thread-safe. `ca` (PEM) is trusted instead of the system's; without `verify` anybody."""
 
-    def __init__(self, *, timeout: float, largest: int, verify: bool = True, ca: str = "") -> None:
+    def __init__(self, timeout: float, largest: int, *, verify: bool = True, ca: str = "") -> None:
         self._timeout, self._largest = timeout, largest
         context = ssl.create_default_context(cadata=ca or None)
         if not verify:
@@ -116,7 +116,7 @@ class _UntilDeadline(io.RawIOBase):
         if left <= 0:
             raise TimeoutError
         self._sock.settimeout(left)
-        return self._raw.readinto(buffer)  # type: ignore[attr-defined, no-any-return]  # every raw stream that is read has it
+        return self._raw.readinto(buffer)
 
     def close(self) -> None:
         """Close the socket, too."""

@@ -21,6 +21,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import
 
 Object = Mapping[str, Any]
 
+EVERYWHERE = "*"
 RELIST_SECONDS = 300.0
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp")
 # A pod that has ended does not live, whether or not it is still listed.
@@ -82,11 +83,11 @@ def _user_config(config_map: Object | None) -> Mapping[str, Any]:
 
 
 class Finder:
-    """Keeps to what there is in these namespaces, in all when none is named. `changed` is set when services may have come, changed or gone."""
+    """Keeps to what there is in these namespaces, `["*"]` for all. `changed` is set when services may have come, changed or gone."""
 
     def __init__(self, api: Api, namespaces: Sequence[str], *, relist_every: float = RELIST_SECONDS) -> None:
         self.changed = threading.Event()
-        self._scopes: list[str | None] = list(dict.fromkeys(namespaces)) or [None]
+        self._scopes: list[str | None] = [None] if EVERYWHERE in namespaces else list(dict.fromkeys(namespaces))
         self._lock = threading.Lock()
         self._pods: dict[str, dict[str, str]] = {}
         self._some = threading.Event()
