@@ -71,7 +71,19 @@ def read(text: str, *, source: str) -> Settings:
     if numbers["port"] == numbers["http_port"]:
         raise document.error(("http_port",), f"{numbers['port']} is the value of port, too")
     certificate = fields.absolute_path(("certificate",), "the folder of the certificate") or Settings.certificate
-    return Settings(_namespaces(document), *seconds.values(), **numbers, tls=_tls(document, fields), certificate=certificate)
+    return Settings(
+        _namespaces(document),
+        interval=seconds["interval"],
+        window=seconds["window"],
+        stale_after=seconds["stale_after"],
+        frozen_after=seconds["frozen_after"],
+        timeout=seconds["timeout"],
+        largest=numbers["largest"],
+        port=numbers["port"],
+        http_port=numbers["http_port"],
+        tls=_tls(document, fields),
+        certificate=certificate,
+    )
 
 
 def _require_order(document: Document, numbers: Mapping[str, float]) -> None:
