@@ -38,7 +38,8 @@ class Owner:
         """What to edit to change the count all the same."""
         if self.by_policy:
             limits = f"minReplicas and maxReplicas in the scalingPolicy of role {engine_role} of the InferServiceSet"
-            return f"Edit {limits} (the Infer Operator takes back what is edited on the HorizontalPodAutoscaler)"
+            by_module = "motor_scaling_policy, with outside: scale"
+            return f"Edit {limits} ({by_module}; the Infer Operator takes back what is edited on the HorizontalPodAutoscaler)"
         if self.target_kind == INSTANCE_SET:
             return (
                 f"Edit the limits of {self}, or delete it. Role {engine_role} of the InferServiceSet has no scalingPolicy of type HPA, "

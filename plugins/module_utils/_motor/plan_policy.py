@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from . import policy_verdicts
+from . import drift, policy_verdicts
 from .errors import Refused
 from .fields import MAX_COUNT
 from .guard import AUTOSCALE as VERB
 from .guard import require_finished, require_service, unfinished_verb
 from .owners import POLICY, has_policy
-from .plan import FOLLOWED, FROZEN, RELEASED, Plan, Step, Write
-from .policy_checks import BACKEND, REFUSE, require_autoscalable, require_range, require_roles, require_single_pods
-from .record import USER_CONFIG_KEY
+from .plan import FOLLOWED, FROZEN, RELEASED, Plan, Step, Write, update
+from .policy_checks import BACKEND, REFUSE, require_autoscalable, require_range, require_roles, require_single_pods, require_unowned
+from .record import USER_CONFIG_KEY, with_data
 from .scaling_policy import AUTOSCALED, Policy, frozen, is_frozen, policy_of, same
 from .state import ServiceState, Snapshot, infer_roles, service_state
 from .user_config import UserConfig, with_counts
@@ -40,10 +40,11 @@ def plan_policies(snapshot: Snapshot, stored: UserConfig, policies: Mapping[str,
     changed = [policy for role, policy in policies.items() if not same(policy.scaling_policy(), live[role])]
     state = service_state(snapshot)
     require_single_pods(snapshot, changed)
+    require_unowned(state, [policy for policy in changed if live[policy.engine_role] is None])
     if outside == REFUSE:
         require_range(state, changed)
     counts = state.counts()
-    target = {**counts, **{policy.engine_role: _within(policy, counts.get(policy.engine_role, 0)) for policy in changed}}
+    target = {policy.engine_role: _within(policy, counts.get(policy.engine_role, 0)) for policy in changed}
     roles = tuple(policy.engine_role for policy in changed)
     title = f"set the policy of {' and '.join(roles)}"
     writes = (_patch(snapshot, {policy.engine_role: policy.scaling_policy() for policy in changed}, {}),) if changed else ()
@@ -52,11 +53,12 @@ def plan_policies(snapshot: Snapshot, stored: UserConfig, policies: Mapping[str,
         verb=VERB,
         namespace=snapshot.namespace,
         steps=(Step(title, writes, until=FOLLOWED, engine_roles=roles),) if changed else (),
-        counts=target,
+        counts={**_recorded(stored, state), **target},
         counts_before=counts,
         data=dict((snapshot.config_map or {}).get("data") or {}),
         record=bool(changed) or unfinished_verb(snapshot) is not None,
-        settles=bool(moved),
+        # What somebody else has changed does not become as it was by this.
+        settles=bool(moved) and not drift.find(snapshot),
         why_record=f"{title}" if changed else "record that an earlier change of policies is over",
         notices=tuple(f"HPA will bring {one}, as the limits of its policy say." for one in moved),
     )
@@ -76,16 +78,13 @@ def plan_policies_absent(snapshot: Snapshot, stored: UserConfig, engine_roles: C
     counts = state.counts()
     off = {role["name"]: counts.get(role["name"], 0) for role in chosen}
     _refuse_unrecordable(snapshot, off)
-    data = dict((snapshot.config_map or {}).get("data") or {})
-    wanted = {**stored.counts, **off}
-    if off and dict(wanted) != dict(stored.counts):
-        data[USER_CONFIG_KEY] = with_counts(stored, wanted).text
+    data = _with_counts(snapshot, stored, off)
     names = " and ".join(off)
     return Plan(
         verb=VERB,
         namespace=snapshot.namespace,
-        steps=(*_freeze(snapshot, chosen, counts), *_release(snapshot, off)),
-        counts=counts,
+        steps=(*_freeze(snapshot, chosen, counts), *_release(snapshot, off, data)),
+        counts={**_recorded(stored, state), **off},
         counts_before=counts,
         data=data,
         record=True,
@@ -107,12 +106,32 @@ def _freeze(snapshot: Snapshot, roles: Iterable[Mapping[str, Any]], counts: Mapp
     return (Step(f"have HPA leave {' and '.join(names)} alone", writes, until=FROZEN, always=True, engine_roles=names, look_again=True),)
 
 
-def _release(snapshot: Snapshot, off: Mapping[str, int]) -> tuple[Step, ...]:
+def _release(snapshot: Snapshot, off: Mapping[str, int], data: Mapping[str, str]) -> tuple[Step, ...]:
+    """The user config gets the counts first: when the policies are gone, nothing in the cluster tells whose count they had."""
     if not off:
         return ()
-    names = " and ".join(off)
+    config_map, names = snapshot.config_map or {}, " and ".join(off)
+    counts = ", ".join(f"{role} {count}" for role, count in off.items())
+    early = (
+        () if data == config_map.get("data") else (update(with_data(config_map, data), f"its counts become those that are live: {counts}"),)
+    )
     write = _patch(snapshot, dict.fromkeys(off), off)
-    return (Step(f"take the policy of {names} away", (write,), until=RELEASED, engine_roles=tuple(off)),)
+    last = Step(f"take the policy of {names} away", (write,), until=RELEASED, engine_roles=tuple(off))
+    return (Step("update motor-config", early), last) if early else (last,)
+
+
+def _with_counts(snapshot: Snapshot, stored: UserConfig, off: Mapping[str, int]) -> dict[str, str]:
+    """What `motor-config` will hold. Unchanged counts keep the stored text."""
+    data = dict((snapshot.config_map or {}).get("data") or {})
+    wanted = {role: off.get(role, count) for role, count in stored.counts.items()}
+    if wanted != dict(stored.counts):
+        data[USER_CONFIG_KEY] = with_counts(stored, wanted).text
+    return data
+
+
+def _recorded(stored: UserConfig, state: ServiceState) -> dict[str, int]:
+    """The counts of the baseline; those of an autoscaler are what it has made of them."""
+    return {role: len(state.live(role)) if role in state.owners else count for role, count in stored.counts.items()}
 
 
 def _patch(snapshot: Snapshot, policies: Mapping[str, Any], counts: Mapping[str, int], why: str = "") -> Write:
@@ -167,8 +186,3 @@ def policies_of(snapshot: Snapshot) -> dict[str, Any]:
     """The policies in the cluster by engine role, as the InferServiceSet has them."""
     found = {role["name"]: policy_of(role) for role in infer_roles(snapshot) if role["name"] in AUTOSCALED}
     return {name: policy for name, policy in found.items() if policy is not None}
-
-
-def owned(state: ServiceState) -> dict[str, str]:
-    """Who owns which count."""
-    return {role: str(owner) for role, owner in state.owners.items()}

@@ -108,6 +108,19 @@ def require_range(state: ServiceState, policies: Iterable[Policy]) -> None:
             )
 
 
+def require_unowned(state: ServiceState, policies: Iterable[Policy]) -> None:
+    """No other autoscaler has the count: of two, HPA's controller obeys neither."""
+    for policy in policies:
+        owner = state.owners.get(policy.engine_role)
+        if owner and not owner.by_policy:
+            raise Refused(
+                f"Cannot set the policy of {policy.engine_role} of {state.namespace}: {owner} scales {owner.target_kind} {owner.target} already. "
+                "Delete it first.",
+                reason="CountOwned",
+                paths=(policy.engine_role,),
+            )
+
+
 def require_single_pods(snapshot: Snapshot, policies: Iterable[Policy]) -> None:
     """For `Value`, HPA multiplies by the ready pods, which are more than the instances where an instance has several pods."""
     pods = {role["name"]: _pods(role) for role in infer_roles(snapshot)}
