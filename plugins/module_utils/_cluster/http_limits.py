@@ -127,6 +127,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, address: str, port: int, site: Site) -> None:
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.site = site
+        self.leaving = False
         self._open: dict[socket.socket, _Connection] = {}
         self._lock = threading.Lock()
         super().__init__((address, port), _Handler)
@@ -134,7 +135,7 @@ class Server(ThreadingHTTPServer):
     @property
     def busy(self) -> bool:
         """Whether connections should not be kept."""
-        return len(self._open) > self.site.limits().connections // 2
+        return self.leaving or len(self._open) > self.site.limits().connections // 2
 
     def get_request(self) -> tuple[Any, Any]:
         """The next connection; the handshake is made by its own thread, so that it keeps nobody waiting."""
@@ -310,6 +311,10 @@ class Running:
     def port(self) -> int:
         """The port it listens on, which matters when 0 was asked for."""
         return int(self._server.server_address[1])
+
+    def leave(self) -> None:
+        """Go on, but keep no connection beyond the next answer, so that who asks goes elsewhere by and by."""
+        self._server.leaving = True
 
     def end_connections(self) -> None:
         """End what is open and go on."""

@@ -30,6 +30,8 @@ from .settings import EVERYWHERE, Settings
 LOG = logging.getLogger(__name__)
 # Expositions make many objects and few cycles.
 COLLECT_AFTER = (100_000, 50, 100)
+# For so long a pod that ends is still asked: the API server hears of it a moment later.
+LEAVING_SECONDS = 2.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -47,6 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
     LOG.info("serving the load of services in %s as %s", ", ".join(wanted.namespaces) or "all namespaces", shell.options.pod)
     try:
         shell.told.wait()
+        doors.leave()
+        time.sleep(LEAVING_SECONDS)
     finally:
         doors.stop()
         adaptor.stop()

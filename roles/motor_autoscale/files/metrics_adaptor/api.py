@@ -21,6 +21,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor import load_m
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.load import Found, NoValue
 
 from . import label_selector
+from .book import ROLE_LABEL, SERVICE_LABEL
 from .label_selector import BadSelector, Requirement
 
 GROUP, VERSION = "external.metrics.k8s.io", "v1beta1"
@@ -108,7 +109,7 @@ def _items(namespace: str, name: str, query: Mapping[str, Sequence[str]], loads:
     who = "anything"
     try:
         labels = _chosen(namespace, selector, loads.series(namespace))
-        who = " ".join(labels.values())
+        who = _name(labels)
         found = loads.value(namespace, labels, metric.name)
     except NoValue as error:
         message = f"no value of {metric.name} for {who} in namespace {namespace[:100]}: {error.message}"
@@ -143,9 +144,13 @@ def _chosen(namespace: str, selector: tuple[Requirement, ...], there: Sequence[M
 
 
 def _named(series: Sequence[Mapping[str, str]]) -> str:
-    names = [" ".join(labels.values()) for labels in series[:MOST_NAMED]]
+    names = [_name(labels) for labels in series[:MOST_NAMED]]
     more = len(series) - len(names)
     return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def _name(labels: Mapping[str, str]) -> str:
+    return f"{labels[ROLE_LABEL]} of {labels[SERVICE_LABEL]}"
 
 
 def _group() -> dict[str, Any]:

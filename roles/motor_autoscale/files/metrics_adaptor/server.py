@@ -45,6 +45,10 @@ class Doors:
     served: Running
     plain: Running
 
+    def leave(self) -> None:
+        """Whoever asks is still answered, and sent elsewhere."""
+        self.served.leave()
+
     def stop(self) -> None:
         """Take no more connections, and end those there are."""
         self.served.stop()
