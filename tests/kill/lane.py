@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.ascend.mindie.plugins.module_utils._motor import record
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import record, scaling_policy
+from tests.cluster.infer_operator.objects import INFER_SERVICE_SETS, INSTANCE_SETS
 from tests.cluster.kube_client import CONFIG_MAPS, KubeClient, Resource
 
 from . import child, picture, rule
@@ -22,7 +23,7 @@ from .picture import CLUSTER_KINDS, KINDS, LEASES, OF_NAMESPACE, REVISIONS, Pict
 from .play import Strike, interrupted
 from .rule import Checked
 from .services import SERVICES, Service
-from .verbs import JOB_BACKEND, Verb, Wish
+from .verbs import JOB_BACKEND, POLICY, SET_BACKEND, Verb, Wish
 
 NAMESPACES = Resource("v1", "Namespace", "namespaces", namespaced=False)
 ACCOUNTS = Resource("v1", "ServiceAccount", "serviceaccounts")
@@ -32,6 +33,7 @@ LABEL = "tests/kill"
 HIGH = 20
 TOO_SLOW = "it could not be renewed"
 MOST_REPETITIONS = 2
+LONGEST_SCALING = 60.0
 MANAGED_BY = "app.kubernetes.io/managed-by=ascend.mindie"
 COMMON = {"wait_timeout": 60, "lock_duration": 2}
 
@@ -118,7 +120,12 @@ class Lane:
             self._make_strange()
             self._now = wish
             return
-        if self._now is None or self._now.strange or self._now.absent or wish.absent:
+        if wish.scaled:
+            self.reach(replace(wish, scaled=0))
+            self._scale_by_policy(wish)
+            self._now = wish
+            return
+        if self._now is None or self._now.strange or self._now.absent or self._now.scaled or wish.absent:
             self._start_afresh()
         if not wish.absent:
             module, options = self.deployment(wish)
@@ -126,6 +133,18 @@ class Lane:
             if problems := _wrong(ran.result):
                 raise Unprepared(f"deploy {wish} on {self.backend}: {'; '.join(problems)}")
         self._now = wish
+
+    def _scale_by_policy(self, wish: Wish) -> None:
+        """Give prefill a policy, and do what an autoscaler then does: set the count of the InstanceSet."""
+        ran = self.run(("motor_scaling_policy", {"namespace": self.namespace, "policies": {"prefill": POLICY}}))
+        if problems := _wrong(ran.result):
+            raise Unprepared(f"policy on {self.backend}: {'; '.join(problems)}")
+        self.client.patch(INSTANCE_SETS, self.namespace, "vllm-0-prefill", {"spec": {"replicas": wish.scaled}}, subresource="scale")
+        deadline = time.monotonic() + LONGEST_SCALING
+        while (self.client.get(INSTANCE_SETS, self.namespace, "vllm-0-prefill") or {})["status"].get("readyReplicas") != wish.scaled:
+            if time.monotonic() > deadline:
+                raise Unprepared(f"{wish.scaled} prefill instances by a policy")
+            time.sleep(0.1)
 
     def point(self, verb: Verb, trap: Trap, pictures: dict[Wish, Picture], nth: int = 0) -> Outcome:
         """End the verb at one request, run it again once, and see that all is well; then see that a third run has nothing to do.
@@ -230,11 +249,19 @@ class Lane:
             problems.append(f"the record of success is {standing}, {applied}")
         if config_map and json.loads(config_map["data"]["user_config.json"]) != self.user_config(goal):
             problems.append("motor-config does not hold the wanted user config")
+        if self.backend == SET_BACKEND and self._policies() != (["prefill"] if goal.scaled else []):
+            problems.append(f"there are policies of {self._policies()}")
         intent = record.intent_of(lease) or {}
         # A run that was ended between the record and giving the lock back is finished: the next one finds nothing to do, and writes nothing.
         if not lease or ((intent or lease["spec"].get("holderIdentity")) and intent.get("run") != applied.get("run")):
             problems.append(f"the Lease has the intent {intent} and is held by {(lease or {}).get('spec', {}).get('holderIdentity')}")
         return problems
+
+    def _policies(self) -> list[str]:
+        """Engine roles with a scaling policy that is not being switched off."""
+        found = self.client.get(INFER_SERVICE_SETS, self.namespace, "vllm") or {"spec": {"template": {"roles": []}}}
+        roles = found["spec"]["template"]["roles"]
+        return [role["name"] for role in roles if "scalingPolicy" in role and not scaling_policy.is_frozen(role["scalingPolicy"])]
 
     def _workloads(self) -> dict[str, tuple[str, int]]:
         """uid and generation of each engine workload."""
@@ -242,7 +269,8 @@ class Lane:
         return {name: (item["uid"], item["generation"]) for name, item in found.items() if not name.startswith(self.service.control)}
 
     def _names(self, wish: Wish) -> set[str]:
-        return {self.service.name(role, index) for role, count in wish.counts().items() for index in range(count)}
+        live = {**wish.counts(), **({"prefill": wish.scaled} if wish.scaled else {})}
+        return {self.service.name(role, index) for role, count in live.items() for index in range(count)}
 
     def _forget_discovery(self) -> None:
         """The client library asks for the server's version and groups only when it does not remember them."""

@@ -36,6 +36,7 @@ KINDS = (
     INFER_SERVICES,
     INSTANCE_SETS,
     POD_GROUPS,
+    Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
     Resource("v1", "ServiceAccount", "serviceaccounts"),
     Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
     Resource(_RBAC, "Role", "roles"),

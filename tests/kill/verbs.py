@@ -14,7 +14,7 @@ from .child import Task
 if TYPE_CHECKING:
     from .lane import Lane
 
-MODULES = ("motor_service", "motor_instance_scale", "motor_config_baseline")
+MODULES = ("motor_service", "motor_instance_scale", "motor_config_baseline", "motor_scaling_policy")
 DEPLOYMENT_BACKEND, SET_BACKEND, JOB_BACKEND = "deployments", "infer_service_set", "ascend_jobs"
 # Pods of AscendJobs read nothing of motor-config, and nothing else makes services of them that could be adopted.
 MOTOR_BACKENDS = (DEPLOYMENT_BACKEND, SET_BACKEND)
@@ -24,7 +24,7 @@ BACKENDS = (*MOTOR_BACKENDS, JOB_BACKEND)
 @dataclass(frozen=True)
 class Wish:
     """What a service is like: counts, a log level that may be updated, an image that needs a restart. `absent`: there is none;
-    `strange`: it is as Motor's own deployer leaves it.
+    `strange`: it is as Motor's own deployer leaves it. `scaled`: prefill has a scaling policy, and so many instances by it (0: no policy).
     """
 
     prefill: int = 2
@@ -33,6 +33,7 @@ class Wish:
     image: str = "registry.example/mindie-motor:sample"
     absent: bool = False
     strange: bool = False
+    scaled: int = 0
 
     def counts(self) -> dict[str, int]:
         """Instances per engine role."""
@@ -85,10 +86,17 @@ def _adopt(lane: Lane, goal: Wish) -> Task:
     return "motor_config_baseline", {"namespace": lane.namespace, "state": "adopted"}
 
 
+def _autoscale(lane: Lane, goal: Wish) -> Task:
+    if not goal.scaled:
+        return "motor_scaling_policy", {"namespace": lane.namespace, "state": "absent"}
+    return "motor_scaling_policy", {"namespace": lane.namespace, "policies": {"prefill": POLICY}}
+
+
 def _remove(lane: Lane, goal: Wish) -> Task:
     return "motor_service", {"namespace": lane.namespace, "state": "absent"}
 
 
+POLICY = {"min": 1, "max": 6, "preset": "queue"}
 FEW, MANY, NONE = Wish(prefill=2, decode=2), Wish(prefill=4, decode=4), Wish(absent=True)
 VERBS = (
     Verb("scale out", "counts", FEW, MANY, _scale, always=MOTOR_BACKENDS),
@@ -100,6 +108,9 @@ VERBS = (
     Verb("adopt", "config", replace(FEW, strange=True), FEW, _adopt, backends=MOTOR_BACKENDS),
     Verb("deploy", "life", NONE, Wish(), _deploy, always=MOTOR_BACKENDS),
     Verb("remove", "life", Wish(), NONE, _remove),
+    Verb("autoscale on", "policies", FEW, replace(FEW, scaled=2), _autoscale, backends=(SET_BACKEND,)),
+    # An autoscaler has added two instances, which are to stay.
+    Verb("autoscale off", "policies", replace(FEW, scaled=4), Wish(prefill=4, decode=2), _autoscale, backends=(SET_BACKEND,)),
     # The example of MindCluster's documentation.
     Verb("documented scale out", "documented", Wish(), Wish(prefill=3), _scale, always=(JOB_BACKEND,), backends=(JOB_BACKEND,)),
     Verb("documented scale in", "documented", Wish(prefill=3), Wish(prefill=1), _scale, always=(JOB_BACKEND,), backends=(JOB_BACKEND,)),
