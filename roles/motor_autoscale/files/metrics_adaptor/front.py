@@ -171,7 +171,7 @@ class Front:
 
 
 def _context(folder: Path, rules: Rules) -> ssl.SSLContext:
-    """TLS 1.2 or later. Every connection shows its certificate itself: none goes on from what another one has shown."""
+    """TLS 1.2 or later. What a connection has shown is good for others until the authority changes, as these settings are new then."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
