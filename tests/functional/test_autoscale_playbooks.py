@@ -1,0 +1,128 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Playbooks autoscale, verify_autoscale and deploy with another provider of metrics: policies on, changed and off, and what is told of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.cluster.kube_client import wait_for
+from tests.functional.conftest import EXAMPLES, RELEASE, Driver
+from tests.functional.test_modules import succeeded
+from tests.support.external_metrics import ExternalMetrics
+from tests.support.playbooks import Outcome, PlaybookFailed, run, services
+
+SCALERS = "autoscaling/v2"
+POLICIES = {"prefill": {"min": 1, "max": 4, "metrics": [{"name": "num_requests_waiting", "target": 5}], "scale_in": {"window": 3}}}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A cluster whose API server reaches what serves external metrics."""
+    with Cluster(a3_nodes=16, cpu_nodes=1, infer_operator=True, egress=True) as running:
+        yield running
+
+
+@pytest.fixture
+def metrics(cluster: Cluster, tmp_path: Path) -> Iterator[ExternalMetrics]:
+    with ExternalMetrics(cluster, tmp_path) as serving:
+        yield serving
+    wait_for(lambda: cluster.request("GET", "/api/v1/namespaces/test-metrics")[0] == 404, 30, "the provider is gone")
+
+
+def inventory(driver: Driver, **variables: Any) -> dict[str, Any]:
+    return services(one={"mindie_namespace": driver.namespace, "mindie_adaptor": "existing", "mindie_wait_timeout": 60, **variables})
+
+
+def play(driver: Driver, playbook: str, *, check: bool = False, **variables: Any) -> Outcome:
+    return run(playbook, inventory(driver, **variables), driver.proxy.kubeconfig, check=check)
+
+
+def replicas(driver: Driver, role: str = "prefill") -> int:
+    return int(driver.get("instancesets", "mindcluster.huawei.com/v1")[f"vllm-0-{role}"]["spec"]["replicas"])
+
+
+def test_policies_are_set_changed_shown_and_removed_by_playbooks(on_set: Driver, metrics: ExternalMetrics) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    metrics.set(driver.namespace, "prefill", "num_requests_waiting", "10")
+    predicted = play(driver, "autoscale", check=True, mindie_scaling_policies=POLICIES)
+    assert driver.get("horizontalpodautoscalers", SCALERS) == {} and predicted.actions
+    done = play(driver, "autoscale", mindie_scaling_policies=json.dumps(POLICIES))
+    assert [action["kind"] for action in done.actions] == [action["kind"] for action in predicted.actions]
+    assert "vllm-0-prefill-scaler" in driver.get("horizontalpodautoscalers", SCALERS)
+    assert play(driver, "autoscale", mindie_scaling_policies=POLICIES).actions == []
+
+    shown = play(driver, "verify_autoscale").results[-1]["autoscaling"]
+    assert shown["works"] and shown["provider"]["whose"] == "other" and shown["problems"] == []
+    (row,) = shown["engine_roles"]
+    assert (row["engine_role"], row["min"], row["max"], row["ready"]) == ("prefill", 1, 4, 2)
+    assert row["now"]["count"] == 2 and row["metrics"][0]["value"] == 10.0
+
+    changed = {"prefill": {**POLICIES["prefill"], "min": 3, "max": 6}}
+    with pytest.raises(PlaybookFailed, match=r"2 "):
+        play(driver, "autoscale", mindie_scaling_policies=changed)
+    play(driver, "autoscale", mindie_scaling_policies=changed, mindie_autoscale_outside="scale")
+    wait_for(lambda: replicas(driver) == 3, 30, "the minimum is reached")
+
+    off = play(driver, "autoscale", mindie_autoscale_state="absent", mindie_autoscale_engine_roles="prefill")
+    assert off.actions and replicas(driver) == 3
+    assert driver.get("horizontalpodautoscalers", SCALERS) == {}
+    assert play(driver, "autoscale", mindie_autoscale_state="absent").actions == []
+    with pytest.raises(PlaybookFailed, match="NoPolicy"):
+        play(driver, "verify_autoscale")
+
+
+def test_a_provider_that_lacks_a_metric_is_told_before_a_policy_is_set(on_set: Driver, metrics: ExternalMetrics) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    driver.proxy.clear()
+    with pytest.raises(PlaybookFailed, match="there is no value of num_requests_waiting"):
+        play(driver, "autoscale", mindie_scaling_policies=POLICIES)
+    assert driver.mutating() == []
+
+
+def test_without_any_provider_verifying_says_what_to_install(on_set: Driver) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    play(driver, "autoscale", mindie_scaling_policies=POLICIES, mindie_adaptor="none")
+    with pytest.raises(PlaybookFailed, match=r"NoApiService: .*playbook ascend.mindie.adaptor"):
+        play(driver, "verify_autoscale")
+
+
+def test_policies_of_the_inventory_are_applied_when_a_service_is_deployed(on_set: Driver, metrics: ExternalMetrics, tmp_path: Path) -> None:
+    driver = on_set
+    metrics.set(driver.namespace, "prefill", "num_requests_waiting", "10")
+    config = tmp_path / "user_config.json"
+    config.write_text(json.dumps(driver.config))
+    given = {
+        "mindie_user_config": str(config),
+        "mindie_env": str(EXAMPLES / "configs" / "infer_service_set" / "env.json"),
+        "mindie_release": str(RELEASE),
+        "mindie_node_ports": "auto",
+        "mindie_scaling_policies": POLICIES,
+    }
+    play(driver, "deploy", **given)
+    assert "vllm-0-prefill-scaler" in driver.get("horizontalpodautoscalers", SCALERS)
+    assert play(driver, "deploy", **given).actions == []
+    assert play(driver, "site", **given).actions == []
+
+
+@pytest.mark.parametrize(
+    ("playbook", "variables", "said"),
+    [
+        ("autoscale", {"mindie_scaling_policies": POLICIES}, "mindie_namespace"),
+        ("autoscale", {"mindie_namespace": "chat"}, "mindie_scaling_policies"),
+        ("verify_autoscale", {}, "mindie_namespace"),
+    ],
+)
+def test_what_the_inventory_does_not_say_is_named(playbook: str, variables: dict[str, Any], said: str) -> None:
+    with pytest.raises(PlaybookFailed, match=said):
+        run(playbook, services(one={"mindie_adaptor": "none", **variables}), "/dev/null")
