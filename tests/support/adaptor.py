@@ -103,7 +103,7 @@ class Adaptor:
 
         def there() -> bool:
             last[:] = self.metric(namespace, metric, engine_role, service)
-            return last[0] == 200
+            return bool(last[0] == 200)
 
         try:
             wait_for(there, timeout, f"{metric} of {engine_role} in {namespace}")
