@@ -258,10 +258,10 @@ def _near(ratio: float) -> str:
 
 
 def _held(failed: Iterable[Proposal], counted: Sequence[Proposal], computed: int | None) -> str:
-    problems = "; ".join(proposal.words for proposal in failed) or "it has no metrics"
+    names = ", ".join(proposal.metric for proposal in failed)
     if not counted:
-        return f"no metric has a value, so that nothing is changed ({problems})"
-    return f"the others ask for {computed}, but nothing is scaled in while a metric has no value ({problems})"
+        return f"no metric has a value, so that nothing is changed{f' (none: {names})' if names else ': it has none'}"
+    return f"the others ask for {computed}, but nothing is scaled in while a metric has no value (none: {names})"
 
 
 def _limited(scaler: Autoscaler, computed: int, now: int, past: Past, proposals: tuple[Proposal, ...], scale_in_window: int) -> Decision:
@@ -286,9 +286,9 @@ def _limited(scaler: Autoscaler, computed: int, now: int, past: Past, proposals:
 def _asked(proposals: tuple[Proposal, ...], computed: int) -> str:
     """The metrics that decide, and what is not counted on."""
     deciding = next(proposal for proposal in proposals if proposal.count == computed)
-    failed = [proposal.words for proposal in proposals if proposal.count is None]
+    failed = [proposal.metric for proposal in proposals if proposal.count is None]
     more = f" (the highest of {len(proposals) - len(failed)})" if len(proposals) - len(failed) > 1 else ""
-    return deciding.words + more + (f"; without a value: {'; '.join(failed)}" if failed else "")
+    return deciding.words + more + (f"; without a value: {', '.join(failed)}" if failed else "")
 
 
 def _stabilised(scaler: Autoscaler, computed: int, now: int, past: Past, scale_in_window: int) -> int:

@@ -94,6 +94,7 @@ class Courses:
                 "back_in": _rounded(course.back),
             }
             for role, course in sorted(self.roles.items(), key=lambda item: item[0])
+            if course.most
         ]
 
 

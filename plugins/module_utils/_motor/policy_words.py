@@ -82,7 +82,8 @@ def _condition(row: Mapping[str, Any]) -> dict[str, Any]:
     kind, status, reason, message = (str(row.get(key) or "") for key in ("type", "status", "reason", "message"))
     good = (status == "True") == (kind in _GOOD_WHEN_TRUE)
     words = _CONDITIONS.get((reason, status), "")
-    if not good and kind in _GOOD_WHEN_TRUE:
+    # Which metric that is, and why, is told with the metrics; the message has it amid a selector of many lines.
+    if not good and kind in _GOOD_WHEN_TRUE and reason != "FailedGetExternalMetric":
         words = f"{words}: {message}" if words else message
     since = str(row.get("lastTransitionTime") or "")
     return {"type": kind, "status": status, "reason": reason, "message": message, "words": words or message, "good": good, "since": since}
@@ -101,10 +102,13 @@ def table(engine_roles: Sequence[Mapping[str, Any]], problems: Iterable[Mapping[
         lines.insert(len(lines) - len(rows) + 1, "  ".join("-" * width for width in widths))
     for item in engine_roles:
         lines.extend(("", *_summary(item)))
+    by_remedy: dict[str, list[str]] = {}
     for problem in problems:
         where = " ".join(text for text in (problem["engine_role"], problem["metric"]) if text)
-        lines.extend(("", f"{problem['problem']}{f' ({where})' if where else ''}: {problem['message']}", f"  {problem['remedy']}"))
-    return lines[1:] if lines and not lines[0] else lines
+        by_remedy.setdefault(problem["remedy"], []).append(f"{problem['problem']}{f' ({where})' if where else ''}: {problem['message']}")
+    for remedy, said in by_remedy.items():
+        lines.extend(("", *said, f"  {remedy}"))
+    return lines
 
 
 def _rows(item: Mapping[str, Any]) -> list[tuple[str, ...]]:

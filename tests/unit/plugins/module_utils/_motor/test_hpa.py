@@ -82,7 +82,8 @@ def test_the_highest_of_several_metrics_decides() -> None:
 def test_a_metric_without_a_value_stops_scaling_in_alone(values: tuple[str | None, ...], count: int, reason: str) -> None:
     decision = decide(autoscaler(spec(WAITING, KV)), read(*values), instances(2))
     assert (decision.count, decision.reason) == (count, reason)
-    assert (None not in values) or "kv_cache_usage_perc: no data" in decision.words
+    assert (None not in values) or "kv_cache_usage_perc" in decision.words
+    assert (decision.proposals[1].words == "kv_cache_usage_perc: no data") == (values[1] is None)
 
 
 @pytest.mark.parametrize(("now", "count", "reason"), [(9, 8, hpa.ABOVE_MAXIMUM), (1, 2, hpa.BELOW_MINIMUM), (0, 0, hpa.NO_INSTANCES)])
@@ -155,7 +156,7 @@ def test_what_is_left_out_has_the_defaults_of_the_server() -> None:
 def test_a_metric_that_is_no_external_one_has_no_value_here() -> None:
     cpu = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
     decision = decide(autoscaler(spec(cpu)), read("1"), instances(2))
-    assert decision.reason == hpa.NO_METRIC and "type Resource" in decision.words
+    assert decision.reason == hpa.NO_METRIC and "type Resource" in decision.proposals[0].words
 
 
 def test_without_any_pod_a_ratio_says_nothing() -> None:
