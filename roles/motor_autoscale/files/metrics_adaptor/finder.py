@@ -19,9 +19,10 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.instances imp
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import CONFIG_MAP
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import USER_CONFIG_KEY
 
+from .settings import EVERYWHERE
+
 Object = Mapping[str, Any]
 
-EVERYWHERE = "*"
 RELIST_SECONDS = 300.0
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp")
 # A pod that has ended does not live, whether or not it is still listed.
