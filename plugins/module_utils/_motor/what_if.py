@@ -5,21 +5,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from . import hpa
+from . import hpa, load
 from .compare import quantity
 from .errors import InputError
+from .exposition import BadExposition
 from .fields import shown
-from .load_metrics import bare
+from .load import Limits, NoValue, Scrape
+from .load_metrics import bare, find
+from .load_window import Sheets
 from .policy_report import Answer, evaluated
 from .policy_words import table
 
 SOURCE = "what_if"
 _MOST = 4096
+# What rates and quantiles are made of.
+_TEXTS = 2
+_LONGEST = 86_400
 
 
 @dataclass(frozen=True)
@@ -44,28 +51,56 @@ def read(given: Mapping[str, Any], policies: Mapping[str, Any]) -> WhatIf:
             _fail(f"say how many {role} instances there are", f"{SOURCE}.instances")
         now = _count(instances[role], f"{SOURCE}.instances.{role}", least=0)
         counts[role] = hpa.Counts(now, now, now * _count(pods.get(role, 1), f"{SOURCE}.pods_per_instance.{role}", least=1))
-    return WhatIf(counts, dict(_values(given.get("values") or {})), float(given.get("seconds") or 30.0))
+    seconds = 30.0 if given.get("seconds") is None else float(given["seconds"])
+    if not 0 < seconds <= _LONGEST:
+        _fail(f"{seconds:g} is no time between two texts: write seconds, {_LONGEST} at most", f"{SOURCE}.seconds")
+    return WhatIf(counts, dict(_values(given.get("values") or {})), seconds)
 
 
 def evaluate(policies: Mapping[str, Mapping[str, Any]], wish: WhatIf, recorded: Sequence[str] = ()) -> dict[str, Any]:
     """Each engine role with its metrics, and what HPA would do now. `recorded` are texts of `/metrics?type=dp`, the older one first."""
-    rows = []
+    rows, scrapes = [], _scrapes(recorded, wish.seconds)
     for role, policy in policies.items():
-        answers = _answers(role, policy["spec"], wish, recorded)
+        answers = _answers(role, policy["spec"], wish, scrapes)
         rows.append(evaluated(role, policy["spec"], answers, wish.counts[role], hpa.Past()))
-    return {"engine_roles": rows, "problems": [], "table": table(rows, (), ("What HPA would do",))}
+    lines = table(rows, (), ("What HPA would do",))
+    without = [
+        f"{row['engine_role']} {metric['name']}: {metric['problem']}" for row in rows for metric in row["metrics"] if metric["problem"]
+    ]
+    return {"engine_roles": rows, "problems": [], "table": [*lines, *(("", *without) if without else ())]}
 
 
-def _answers(role: str, spec: Mapping[str, Any], wish: WhatIf, recorded: Sequence[str]) -> dict[str, Answer]:
+def _scrapes(recorded: Sequence[str], seconds: float) -> tuple[Scrape, ...]:
+    if len(recorded) > _TEXTS:
+        _fail(f"{len(recorded)} files are too many: two at most, the older one first", f"{SOURCE}.recorded")
+    sheets, found = Sheets(), []
+    for number, text in enumerate(recorded):
+        try:
+            found.append(Scrape(number * seconds, sheets.make(text)))
+        except BadExposition as error:
+            _fail(f"this is no exposition: {error.message}", f"{SOURCE}.recorded[{number}]")
+    return tuple(found)
+
+
+def _answers(role: str, spec: Mapping[str, Any], wish: WhatIf, scrapes: Sequence[Scrape]) -> dict[str, Answer]:
     found = {}
     for target in hpa.autoscaler(spec).targets:
-        value = wish.values.get((role, bare(target.metric)))
-        found[target.metric] = Answer(value) if value is not None else _recorded(role, target.metric, wish, recorded)
+        number = wish.values.get((role, bare(target.metric)))
+        found[target.metric] = Answer(number) if number is not None else _recorded(role, target.metric, wish.seconds, scrapes)
     return found
 
 
-def _recorded(role: str, metric: str, wish: WhatIf, recorded: Sequence[str]) -> Answer:
-    return Answer(None, "no value is given")
+def _recorded(role: str, name: str, seconds: float, scrapes: Sequence[Scrape]) -> Answer:
+    """The value that the adaptor would have made of these texts, with all of the time between them as its window."""
+    metric = find(name)
+    if not scrapes or metric is None:
+        return Answer(None, "no value is given")
+    limits = Limits(window=seconds, stale_after=seconds, frozen_after=math.inf, joining=0.0)
+    try:
+        # As the adaptor gives it, in thousandths.
+        return Answer(Fraction(round(load.value(metric, role, scrapes, limits=limits).value * 1000), 1000))
+    except NoValue as error:
+        return Answer(None, error.message)
 
 
 def _values(given: Mapping[str, Any]) -> list[tuple[tuple[str, str], Fraction]]:
