@@ -59,7 +59,6 @@ PROGRAM_SPEC: dict[str, Any] = {
             "private_key": {"type": "str", "no_log": True},
             "ca": {"type": "str"},
         },
-        "required_together": [("certificate", "private_key", "ca")],
     },
     "create_namespace": {"type": "bool", "default": False},
     "wait": {"type": "bool", "default": True},
@@ -68,6 +67,7 @@ PROGRAM_SPEC: dict[str, Any] = {
 MAX_REPLICAS = 5
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_GIVEN = ("certificate", "private_key", "ca")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)+")
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 _RULE_KEYS = ("apiGroups", "resources", "resourceNames", "verbs", "nonResourceURLs")
@@ -151,7 +151,7 @@ class _Offered:
     def _given_certificate(self) -> tuple[Serving, Facts] | None:
         if not self._options["certificate"]:
             return None
-        given = Serving(*(f"{self._options[name].strip()}\n" for name in ("certificate", "private_key", "ca")))
+        given = Serving(*(f"{self._options[name].strip()}\n" for name in _GIVEN))
         self._hide(given)
         facts = library.read(given)
         wrong = certificates.unusable(facts, self._host[0], self._now)
@@ -175,6 +175,9 @@ def _require_api(params: Mapping[str, Any]) -> None:
             raise InputError.at(f"{given[option]!r} cannot be the {option} of an API", source="api", path=f"api.{option}")
     if _number("api.port", given["port"], 1024, 65535) == params["port"]:
         raise InputError.at(f"{given['port']} is the value of port, too: two things listen", source="api", path="api.port")
+    missing = [option for option in _GIVEN if not given[option]]
+    if missing and len(missing) < len(_GIVEN):
+        raise InputError.at(f"write {' and '.join(missing)}, too, or none of {', '.join(_GIVEN)}", source="api")
     if not params["service"]:
         raise InputError.at("the API server reaches an API by its Service: leave out service: false", source="api")
 
