@@ -1,0 +1,574 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Scaling policies by the real module, with the real HPA controller, and metrics whose values each test sets."""
+
+from __future__ import annotations
+
+import copy
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import load_metrics, policy_reader, scaling_policy
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.compare import differences
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
+from tests.cluster import Cluster
+from tests.cluster.fault_proxy import AFTER, FaultProxy, Request
+from tests.cluster.infer_operator import objects
+from tests.cluster.kube_client import STATEFUL_SETS, KubeClient, wait_for
+from tests.functional.conftest import QUICK, Driver
+from tests.functional.test_modules import applied, recorded_counts, succeeded
+from tests.functional.test_owners import scaler
+from tests.support.external_metrics import ExternalMetrics
+from tests.support.infer_services import Recorder, hpa
+from tests.support.module_process import ModuleProcess
+
+MODULE = "motor_scaling_policy"
+SETS = "mindcluster.huawei.com/v1"
+SCALERS = "autoscaling/v2"
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/inferservicesets.mindcluster.huawei.com"
+WAITING = "num_requests_waiting"
+# HPA waits no longer than this before it scales in.
+QUICK_IN = {"window": 0}
+QUEUE = {"min": 1, "max": 6, "preset": "queue", "scale_in": QUICK_IN}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A cluster whose API server reaches pods."""
+    with Cluster(a3_nodes=24, cpu_nodes=1, infer_operator=True, egress=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def metrics(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExternalMetrics]:
+    """Served until all tests of this file are done."""
+    directory: Path = tmp_path_factory.mktemp("metrics")
+    with ExternalMetrics(cluster, directory) as serving:
+        yield serving
+
+
+def policy(driver: Driver, *, check_mode: bool = False, diff: bool = False, **policies: Any) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        **QUICK,
+        **{key: policies.pop(key) for key in ("outside", "check_capacity", "wait", "wait_timeout") if key in policies},
+    }
+    return driver.run(MODULE, namespace=driver.namespace, policies=policies, check_mode=check_mode, diff=diff, **options)
+
+
+def off(driver: Driver, **options: Any) -> dict[str, Any]:
+    return driver.run(MODULE, namespace=driver.namespace, state="absent", **{**QUICK, **options})
+
+
+def live_policies(driver: Driver) -> dict[str, Any]:
+    roles = driver.get("inferservicesets", SETS)["vllm"]["spec"]["template"]["roles"]
+    return {role["name"]: role["scalingPolicy"] for role in roles if "scalingPolicy" in role}
+
+
+def count(driver: Driver, role: str = "prefill") -> int:
+    found: int = driver.get("instancesets", SETS)[f"vllm-0-{role}"]["spec"]["replicas"]
+    return found
+
+
+def written(driver: Driver, role: str = "prefill") -> int:
+    roles = driver.get("inferservicesets", SETS)["vllm"]["spec"]["template"]["roles"]
+    return next(int(one["replicas"]) for one in roles if one["name"] == role)
+
+
+def scaled_to(driver: Driver, wanted: int, role: str = "prefill") -> None:
+    """HPA has brought the count to `wanted`, and all of the instances are ready."""
+
+    def there() -> bool:
+        found = driver.get("instancesets", SETS)[f"vllm-0-{role}"]
+        return {found["spec"]["replicas"], found["status"].get("replicas"), found["status"].get("readyReplicas")} == {wanted}
+
+    wait_for(there, 40, f"HPA has made {wanted} {role} instances")
+
+
+def following(driver: Driver, metrics: ExternalMetrics, wanted: int) -> None:
+    """A service of 2 prefill instances whose policy has brought it to `wanted`, five requests waiting for each."""
+    succeeded(driver.deploy())
+    metrics.set(driver.namespace, "prefill", WAITING, "10")
+    succeeded(policy(driver, prefill=QUEUE))
+    metrics.set(driver.namespace, "prefill", WAITING, str(5 * wanted))
+    scaled_to(driver, wanted)
+
+
+def test_a_policy_is_followed_and_switching_it_on_touches_nothing(on_set: Driver, metrics: ExternalMetrics) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    before, revision = driver.workloads(), applied(driver)["revision"]
+    metrics.set(driver.namespace, "prefill", WAITING, "10")
+    done = succeeded(policy(driver, prefill=QUEUE, decode={"min": 1, "max": 2, "preset": "latency"}))
+    assert done["changed"] and [(row["kind"], row["name"]) for row in done["actions"]] == [
+        ("InferServiceSet", "vllm"),
+        ("ConfigMap", "motor-config"),
+    ]
+    assert done["policies"] == live_policies(driver) and set(done["policies"]) == {"prefill", "decode"}
+    assert "warnings" not in done
+    made = driver.get("horizontalpodautoscalers", SCALERS)
+    assert set(made) == {"vllm-0-prefill-scaler", "vllm-0-decode-scaler"}, "the module waits until they are there"
+    assert driver.workloads() == before
+    assert applied(driver)["revision"] == revision + 1 and recorded_counts(driver) == (2, 1)
+    history = driver.get("controllerrevisions")[f"motor-{revision + 1}"]["data"]
+    assert history["why"] == "autoscale: set the policy of prefill and decode"
+
+    metrics.set(driver.namespace, "prefill", WAITING, "20")
+    scaled_to(driver, 4)
+    assert count(driver, "decode") == 1, "engine roles are independent"
+    again = succeeded(policy(driver, prefill=QUEUE, decode={"min": 1, "max": 2, "preset": "latency"}))
+    assert not again["changed"] and driver.proxy.mutating() == [] and len(driver.proxy.requests) <= 9
+    metrics.set(driver.namespace, "prefill", WAITING, "5")
+    scaled_to(driver, 1)
+
+
+def test_deploying_again_keeps_policies_and_what_they_did(on_set: Driver, metrics: ExternalMetrics) -> None:
+    driver = on_set
+    following(driver, metrics, 4)
+    before = live_policies(driver)
+    again = succeeded(driver.deploy())
+    assert not again["changed"] and again["service"]["counts"] == {"prefill": 4, "decode": 1}
+    other = driver.with_config("motor_deploy_config", "image_name", value="registry.example/other:2")
+    replaced = succeeded(driver.deploy(other, allow_restart=True, wait_timeout=200))
+    assert replaced["changed"] and replaced["service"]["counts"] == {"prefill": 4, "decode": 1}
+    assert live_policies(driver) == before
+    refused = driver.scale(prefill=3, decode=1)
+    assert refused["reason"] == "CountOwned" and "motor_scaling_policy, with outside: scale" in refused["msg"]
+    assert succeeded(driver.scale(prefill=4, decode=2))["service"]["counts"] == {"prefill": 4, "decode": 2}
+
+
+def test_switching_off_keeps_the_count_that_hpa_has_made(on_set: Driver, metrics: ExternalMetrics) -> None:
+    """Without that it would snap from 4 to the 2 that were deployed."""
+    driver = on_set
+    following(driver, metrics, 4)
+    before = driver.workloads()
+    assert written(driver) == 2
+    done = succeeded(off(driver))
+    assert done["policies"] == {} and live_policies(driver) == {}
+    assert driver.get("horizontalpodautoscalers", SCALERS) == {}
+    assert (count(driver), written(driver), recorded_counts(driver)) == (4, 4, (4, 1))
+    assert driver.workloads() == before
+    assert applied(driver)["counts"] == {"prefill": 4, "decode": 1}
+
+    assert not succeeded(off(driver))["changed"] and driver.proxy.mutating() == [] and len(driver.proxy.requests) <= 9
+    seen = succeeded(driver.run("motor_service_info", namespace=driver.namespace))["service"]
+    assert not any(seen["drift"][what] for what in ("missing", "surplus", "altered")) and not seen.get("owners")
+    assert succeeded(driver.scale(prefill=3, decode=1))["service"]["counts"] == {"prefill": 3, "decode": 1}
+
+
+def test_a_count_that_changes_while_a_policy_is_switched_off_is_kept_as_it_is_then(on_set: Driver, metrics: ExternalMetrics) -> None:
+    """The load changes with every request of the run. Whatever HPA makes of it until it is told to stop, nothing is made or killed afterwards."""
+    driver = on_set
+    following(driver, metrics, 3)
+    with Recorder(_Watching(driver), STATEFUL_SETS, objects.INFER_SERVICE_SETS) as seen:
+        loads = iter([25, 10, 30, 5, 20, 15] * 20)
+
+        def change(request: Request) -> None:
+            metrics.set(driver.namespace, "prefill", WAITING, str(next(loads)))
+
+        driver.proxy.fault(path=driver.namespace, call=change)
+        succeeded(driver.run(MODULE, namespace=driver.namespace, state="absent", **QUICK))
+        driver.proxy.heal()
+        released = seen.first(
+            lambda kind, name, obj: (
+                kind == "InferServiceSet" and obj is not None and not any("scalingPolicy" in role for role in _roles(obj))
+            )
+        )
+        after = [(name, obj) for kind, name, obj in seen.rows if kind == "StatefulSet" and (obj is None or "prefill" in name)]
+        late = [
+            name
+            for name, obj in after
+            if obj and int(obj["metadata"]["resourceVersion"]) > released and obj["metadata"].get("deletionTimestamp")
+        ]
+    assert not late
+    kept = count(driver)
+    assert kept == written(driver) == recorded_counts(driver)[0] == applied(driver)["counts"]["prefill"]
+    assert len([name for name in driver.workloads() if "prefill" in name]) == kept
+
+
+class _Watching:
+    def __init__(self, driver: Driver) -> None:
+        self.client, self.namespace = KubeClient.from_kubeconfig(driver.cluster.kubeconfig), driver.namespace
+
+
+def _roles(service_set: dict[str, Any]) -> list[dict[str, Any]]:
+    roles: list[dict[str, Any]] = service_set["spec"]["template"]["roles"]
+    return roles
+
+
+def test_only_the_named_policy_is_switched_off(on_set: Driver, metrics: ExternalMetrics) -> None:
+    driver = on_set
+    following(driver, metrics, 3)
+    succeeded(policy(driver, decode={"min": 1, "max": 2, "preset": "queue"}))
+    assert set(live_policies(driver)) == {"prefill", "decode"}, "a policy that is not given stays"
+    succeeded(off(driver, engine_roles=["decode"]))
+    assert set(live_policies(driver)) == {"prefill"} and count(driver) == 3
+    metrics.set(driver.namespace, "prefill", WAITING, "20")
+    scaled_to(driver, 4)
+
+
+def test_a_policy_of_an_unsupported_type_is_switched_off_with_the_count_that_the_operator_goes_by(on_set: Driver) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    _put_policy(driver, {**hpa(1, 4), "type": "KEDA"})
+    succeeded(off(driver))
+    assert (count(driver), written(driver), live_policies(driver)) == (2, 2, {})
+
+
+@pytest.mark.parametrize("broken", [hpa("two", 4), hpa(4, 2)])
+def test_a_policy_that_the_operator_cannot_use_is_switched_off_and_can_be_replaced(on_set: Driver, broken: dict[str, Any]) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    _put_policy(driver, broken)
+    succeeded(off(driver))
+    assert (count(driver), written(driver), live_policies(driver)) == (2, 2, {})
+    _put_policy(driver, broken)
+    succeeded(policy(driver, prefill=QUEUE))
+    assert driver.get("horizontalpodautoscalers", SCALERS)["vllm-0-prefill-scaler"]["spec"]["maxReplicas"] == 6
+
+
+def _patch_role(driver: Driver, role: str, op: str, field: str, value: Any) -> None:
+    """What somebody else does to the InferServiceSet."""
+    path = f"/apis/{SETS}/namespaces/{driver.namespace}/inferservicesets/vllm"
+    roles = driver.cluster.get(path)["spec"]["template"]["roles"]
+    number = [one["name"] for one in roles].index(role)
+    patch = [{"op": op, "path": f"/spec/template/roles/{number}/{field}", "value": value}]
+    assert driver.cluster.request("PATCH", path, patch, content_type="application/json-patch+json")[0] == 200
+
+
+def _put_policy(driver: Driver, value: dict[str, Any], role: str = "prefill") -> None:
+    _patch_role(driver, role, "add", "scalingPolicy", value)
+
+    def seen() -> bool:
+        found = driver.get("instancesets", SETS)[f"vllm-0-{role}"]
+        return bool(
+            found["spec"].get("scalingPolicy") == value and found["status"].get("observedGeneration") == found["metadata"]["generation"]
+        )
+
+    wait_for(seen, 20, "the operator has seen the policy")
+
+
+def test_limits_that_the_live_count_is_not_within_are_refused_or_scale(on_set: Driver, metrics: ExternalMetrics) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    for low, high, near in ((3, 6, "set max 2"), (1, 1, "set max 2")):
+        refused = policy(driver, prefill={**QUEUE, "min": low, "max": high})
+        assert refused["reason"] == "OutsideLimits" and refused["paths"] == ["prefill"]
+        assert (
+            f"min {low}, max {high}, but 2 live" in refused["msg"]
+            and near.split()[-1] in refused["msg"]
+            and "outside: scale" in refused["msg"]
+        )
+        assert driver.proxy.mutating() == []
+    metrics.set(driver.namespace, "prefill", WAITING, "10")
+    by_hand = succeeded(policy(driver, prefill={**QUEUE, "min": 3, "max": 3}, outside="scale"))
+    assert by_hand["service"]["counts"] == {"prefill": 3, "decode": 1}
+    assert {row["state"] for row in by_hand["service"]["instances"]} == {"running"}, "the module waits for them"
+    assert "HPA will bring prefill 2 -> 3" in by_hand["warnings"][0]
+    succeeded(policy(driver, prefill={**QUEUE, "min": 1, "max": 1}, outside="scale"))
+    assert count(driver) == 1
+
+
+def test_what_cannot_be_scaled_by_load_is_refused_before_anything_is_written(driver: Driver) -> None:
+    succeeded(driver.deploy())
+    if driver.backend == "deployments":
+        refused = policy(driver, prefill=QUEUE)
+        assert refused["reason"] == "NotAutoscalable" and "deployments" in refused["msg"]
+        assert not succeeded(off(driver))["changed"]
+    else:
+        refused = policy(driver, union=QUEUE)
+        assert refused["reason"] == "NoSuchRole" and "it has: prefill, decode" in refused["msg"]
+    assert driver.proxy.mutating() == []
+
+
+@pytest.mark.parametrize(
+    ("policies", "reason"),
+    [
+        ({"prefill": {**QUEUE, "min": 7}}, "MinAboveMax"),
+        ({"prefill": {**QUEUE, "min": "1"}}, "InvalidInput"),
+        (
+            {"prefill": {"min": 1, "max": 4, "metrics": [{"name": "kv_cache_usage_perc", "target": 0.8, "target_type": "AverageValue"}]}},
+            "WrongTargetType",
+        ),
+        ({"prefill": {"min": 1, "max": 4, "metrics": [{"name": "queue", "target": 1}]}}, "UnknownMetric"),
+        ({}, "InvalidInput"),
+        ({"router": QUEUE}, None),
+        ({"coordinator": QUEUE}, None),
+        ({"prefill": {**QUEUE, "type": "KEDA"}}, None),
+    ],
+)
+def test_a_policy_that_is_wrong_is_refused_before_a_connection_is_opened(
+    on_set: Driver, policies: dict[str, Any], reason: str | None
+) -> None:
+    refused = on_set.run(MODULE, namespace=on_set.namespace, policies=policies)
+    assert refused["failed"] and refused.get("reason") == reason and not on_set.proxy.requests
+
+
+def test_there_is_no_policy_without_a_service(on_set: Driver) -> None:
+    assert policy(on_set, prefill=QUEUE)["reason"] == "NotDeployed"
+    assert off(on_set)["reason"] == "NotDeployed"
+
+
+def test_a_cluster_that_drops_policies_without_a_word_is_found_out_before_anything_is_written(on_set: Driver) -> None:
+    """As MindCluster 26.0: the API server prunes what the CRD does not have, and says 200."""
+    driver = on_set
+    succeeded(driver.deploy())
+    crd = driver.cluster.get(CRD)
+    older = copy.deepcopy(crd)
+    for version in older["spec"]["versions"]:
+        roles = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["template"]["properties"]["roles"]
+        del roles["items"]["properties"]["scalingPolicy"]
+    del older["metadata"]["resourceVersion"]
+    try:
+        _replace_crd(driver, older, known=False)
+        refused = policy(driver, prefill=QUEUE)
+        assert refused["reason"] == "PolicyUnknown" and "26.1" in refused["msg"] and driver.proxy.mutating() == []
+    finally:
+        del crd["metadata"]["resourceVersion"]
+        _replace_crd(driver, crd, known=True)
+    assert succeeded(policy(driver, prefill=QUEUE))["changed"]
+
+
+def _replace_crd(driver: Driver, crd: dict[str, Any], *, known: bool) -> None:
+    patch = {"spec": {"versions": crd["spec"]["versions"]}}
+    assert driver.cluster.request("PATCH", CRD, patch, content_type="application/merge-patch+json")[0] == 200
+    path = f"/openapi/v3/apis/{SETS}"
+
+    def published() -> bool:
+        schemas = driver.cluster.get(path)["components"]["schemas"]
+        return ("scalingPolicy" in json.dumps(schemas["com.huawei.mindcluster.v1.InferServiceSet"])) == known
+
+    wait_for(published, 30, "the schema is published")
+
+
+def test_a_cluster_without_autoscaling_v2_is_found_out_before_anything_is_written(on_set: Driver) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    driver.proxy.clear()
+    driver.proxy.fault(path=f"/apis/{SCALERS}/", status=404, plain=True)
+    try:
+        refused = driver.run(MODULE, namespace=driver.namespace, policies={"prefill": QUEUE}, **QUICK)
+    finally:
+        driver.proxy.heal()
+    assert refused["reason"] == "AutoscalingMissing" and driver.proxy.mutating() == []
+
+
+def test_more_instances_than_npus_are_refused_unless_that_is_not_asked(on_set: Driver) -> None:
+    """24 servers of 16 NPUs; an instance of the example has a whole one."""
+    driver = on_set
+    driver.config["motor_deploy_config"].update(p_instances_num=2, d_instances_num=1)
+    succeeded(driver.deploy())
+    policies = {"prefill": {**QUEUE, "max": 16}, "decode": {**QUEUE, "max": 16}}
+    refused = policy(driver, **policies)
+    assert refused["reason"] == "TooFewNpus" and driver.proxy.mutating() == []
+    assert "prefill: 14 more of 1 x 16 NPUs" in refused["msg"] and "decode: 15 more of 1 x 16 NPUs" in refused["msg"]
+    succeeded(policy(driver, **policies, check_capacity=False))
+
+
+def test_who_may_not_read_nodes_is_told_that_room_was_not_checked(on_set: Driver) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    driver.proxy.clear()
+    driver.proxy.fault(path="/api/v1/nodes", status=403)
+    done = succeeded(driver.run(MODULE, namespace=driver.namespace, policies={"prefill": {**QUEUE, "max": 16}}, **QUICK))
+    driver.proxy.heal()
+    assert any("was not checked" in warning for warning in done["warnings"])
+
+
+def test_a_value_is_refused_where_an_instance_has_several_pods(on_set: Driver) -> None:
+    """The real HPA counts pods there: see the tests of the Infer Operator's stand-in."""
+    driver = on_set
+    driver.config["motor_deploy_config"].update(single_p_instance_pod_num=2)
+    succeeded(driver.deploy())
+    refused = policy(driver, prefill={**QUEUE, "preset": "latency"})
+    assert refused["reason"] == "WrongTargetType" and "ceil(4 x 0.75) = 3 instances" in refused["msg"] and driver.proxy.mutating() == []
+    succeeded(policy(driver, prefill={**QUEUE, "preset": "cache"}))
+
+
+def test_another_autoscaler_of_the_instances_is_refused(on_set: Driver) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    scaler(driver, {"apiVersion": SETS, "kind": "InstanceSet", "name": "vllm-0-prefill"}, low=2)
+    refused = policy(driver, prefill=QUEUE)
+    assert refused["reason"] == "CountOwned" and "HorizontalPodAutoscaler by-load scales InstanceSet vllm-0-prefill" in refused["msg"]
+    assert driver.proxy.mutating() == []
+
+
+def test_check_mode_says_what_would_be_done_and_writes_nothing(on_set: Driver, metrics: ExternalMetrics) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    told = succeeded(policy(driver, prefill=QUEUE, check_mode=True, diff=True))
+    assert told["changed"] and told["policies"] == {} and driver.proxy.mutating() == []
+    assert told["diff"]["before"] == {"policies": {}} and told["diff"]["after"]["policies"]["prefill"]["spec"]["maxReplicas"] == 6
+    metrics.set(driver.namespace, "prefill", WAITING, "10")
+    done = succeeded(policy(driver, prefill=QUEUE))
+    assert done["actions"] == told["actions"]
+    metrics.set(driver.namespace, "prefill", WAITING, "15")
+    scaled_to(driver, 3)
+    told = succeeded(off(driver, check_mode=True, diff=True))
+    assert driver.proxy.mutating() == [] and told["diff"]["after"] == {"policies": {}} and set(told["policies"]) == {"prefill"}
+    assert succeeded(off(driver))["actions"] == told["actions"]
+
+
+def test_without_an_adaptor_there_is_a_warning_and_the_count_stays(on_set: Driver, metrics: ExternalMetrics) -> None:
+    """A metric that nobody has a value of."""
+    driver = on_set
+    succeeded(driver.deploy())
+    lost = {"min": 1, "max": 4, "metrics": [{"name": "of-another", "target": 1, "target_type": "Value", "foreign": True}]}
+    succeeded(policy(driver, prefill=lost))
+
+    def told() -> bool:
+        rows = (driver.get("horizontalpodautoscalers", SCALERS)["vllm-0-prefill-scaler"].get("status") or {}).get("conditions") or ()
+        return any(row["type"] == "ScalingActive" and row["reason"] == "FailedGetExternalMetric" for row in rows)
+
+    wait_for(told, 20, "HPA says that it has no value")
+    assert count(driver) == 2
+
+
+def test_a_lost_answer_to_each_write_changes_nothing_of_the_outcome(on_set: Driver, metrics: ExternalMetrics) -> None:
+    driver = on_set
+    following(driver, metrics, 4)
+    succeeded(off(driver))
+    before = driver.workloads()
+    for act in (lambda: policy(driver, prefill=QUEUE), lambda: off(driver)):
+        patched = driver.proxy.fault(method="PATCH", drop=AFTER, nth=1)
+        recorded = driver.proxy.fault(method="PUT", path="/configmaps/", drop=AFTER, nth=1)
+        succeeded(act())
+        assert patched.seen > 1 and recorded.seen > 1, "they were sent again"
+        driver.proxy.heal()
+    assert driver.workloads() == before and (count(driver), written(driver), recorded_counts(driver)) == (4, 4, (4, 1))
+
+
+@pytest.mark.parametrize("what", ["the policy", "the count"])
+def test_what_somebody_changes_between_observing_and_writing_is_planned_again(on_set: Driver, what: str) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    other = policy_reader.read_policies({"prefill": {**QUEUE, "max": 4}})["prefill"].scaling_policy()
+
+    def change(request: Request) -> None:
+        if what == "the policy":
+            _patch_role(driver, "prefill", "add", "scalingPolicy", other)
+        else:
+            _patch_role(driver, "prefill", "replace", "replicas", 3)
+
+    driver.proxy.fault(method="PATCH", path="/inferservicesets/", nth=1, call=change)
+    done = succeeded(policy(driver, prefill=QUEUE))
+    assert sum(request.method == "PATCH" for request in driver.proxy.requests) == 2
+    assert live_policies(driver)["prefill"]["spec"]["maxReplicas"] == 6 and done["policies"] == live_policies(driver)
+    assert written(driver) == (2 if what == "the policy" else 3)
+
+
+def test_of_two_runs_at_once_both_are_done_one_after_the_other(on_set: Driver) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    together = threading.Barrier(2)
+    with FaultProxy(driver.cluster) as second, ModuleProcess(MODULE) as one, ModuleProcess(MODULE) as other:
+        for proxy in (driver.proxy, second):
+            proxy.clear()
+            proxy.fault(method="PUT", path="/leases/ascend-mindie", nth=1, call=lambda request: together.wait(30) and None)
+        common = {"namespace": driver.namespace, **QUICK}
+        one.start(kubeconfig=driver.proxy.kubeconfig, policies={"prefill": QUEUE}, **common)
+        other.start(kubeconfig=second.kubeconfig, policies={"decode": {"min": 1, "max": 3, "preset": "queue"}}, **common)
+        results = [one.result(), other.result()]
+    assert all(succeeded(result)["changed"] for result in results)
+    assert {role: found["spec"]["maxReplicas"] for role, found in live_policies(driver).items()} == {"prefill": 6, "decode": 3}
+    lease = driver.get("leases", "coordination.k8s.io/v1")["ascend-mindie"]
+    assert not lease["spec"].get("holderIdentity") and "ascend.mindie/intent" not in lease["metadata"].get("annotations", {})
+
+
+def test_other_verbs_wait_for_a_policy_that_was_not_switched_off_in_full(on_set: Driver, metrics: ExternalMetrics) -> None:
+    driver = on_set
+    following(driver, metrics, 4)
+    driver.proxy.clear()
+    driver.proxy.fault(method="PATCH", path="/inferservicesets/", nth=2, status=403)
+    assert off(driver)["reason"] == "Forbidden"
+    driver.proxy.heal()
+    assert scaling_policy.is_frozen(live_policies(driver)["prefill"]) and count(driver) == 4
+    refused = driver.scale(prefill=4, decode=2)
+    assert refused["reason"] == "Unfinished" and "autoscale" in refused["msg"]
+    succeeded(off(driver))
+    assert (count(driver), written(driver), recorded_counts(driver)) == (4, 4, (4, 1))
+    assert succeeded(driver.scale(prefill=4, decode=2))["service"]["counts"] == {"prefill": 4, "decode": 2}
+
+
+def test_requests_are_few(on_set: Driver, metrics: ExternalMetrics) -> None:
+    driver = on_set
+    following(driver, metrics, 3)
+    succeeded(off(driver))
+    succeeded(policy(driver, prefill=QUEUE))
+    assert _spent(driver) <= 18
+    scaled_to(driver, 3)
+    succeeded(off(driver))
+    assert _spent(driver) <= 28
+
+
+def _spent(driver: Driver) -> int:
+    """Requests without renewals of the lock and Events, which come with time."""
+    timed = sum(request.mutating and ("/leases" in request.path or "/events" in request.path) for request in driver.proxy.requests)
+    return len(driver.proxy.requests) - max(0, timed - 2)
+
+
+_NAMES = st.sampled_from(sorted(load_metrics.METRICS))
+_TARGETS = st.one_of(
+    st.integers(1, 10**12),
+    st.integers(1, 10**15).map(lambda thousandths: f"{thousandths}m"),
+    st.decimals("0.001", "100000", places=3, allow_nan=False).map(str),
+    st.sampled_from(["1k", "0.5k", "2M", 0.8, 0.05, "1e3"]),
+)
+_STEPS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["Pods", "Percent"]), "value": st.integers(1, 1000), "period": st.integers(1, 1800)}
+)
+_PACES = st.fixed_dictionaries(
+    {},
+    optional={"window": st.integers(0, 3600), "steps": st.lists(_STEPS, max_size=3), "select": st.sampled_from(["Max", "Min", "Disabled"])},
+)
+_FOREIGN = st.fixed_dictionaries(
+    {
+        "name": st.from_regex(r"[a-z]([a-z0-9_:.-]{0,40}[a-z0-9])?", fullmatch=True),
+        "target": _TARGETS,
+        "target_type": st.sampled_from(["Value", "AverageValue"]),
+        "foreign": st.just(True),
+    }
+)
+_METRICS = st.lists(st.one_of(st.fixed_dictionaries({"name": _NAMES, "target": _TARGETS}), _FOREIGN), min_size=1, max_size=4)
+_POLICIES = st.fixed_dictionaries(
+    {"limits": st.lists(st.integers(1, 16), min_size=2, max_size=2).map(sorted), "metrics": _METRICS},
+    optional={"preset": st.sampled_from(["queue", "cache", "latency", "throughput"]), "scale_out": _PACES, "scale_in": _PACES},
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=_POLICIES, role=st.sampled_from(scaling_policy.AUTOSCALED))
+def test_whatever_is_accepted_the_api_server_takes_as_an_autoscaler(cluster: Cluster, data: dict[str, Any], role: str) -> None:
+    low, high = data["limits"]
+    data = {**{key: value for key, value in data.items() if key != "limits"}, "min": low, "max": high}
+    refusal = None
+    try:
+        policies = policy_reader.read_policies({role: data})
+    except InputError as error:
+        refusal = error
+    if refusal:
+        assert refusal.path.startswith(f"policies.{role}") and ("twice" in refusal.message or "no target" in refusal.message)
+        return
+    made = policies[role].scaling_policy()
+    assert made["type"] == "HPA" and 1 <= made["spec"]["minReplicas"] <= made["spec"]["maxReplicas"] <= 16
+    assert scaling_policy.limits(made) == (low, high)
+    for spec in (made["spec"], scaling_policy.frozen(made, low)["spec"]):
+        target = {"apiVersion": SETS, "kind": "InstanceSet", "name": f"vllm-0-{role}"}
+        body = {
+            "apiVersion": SCALERS,
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "any"},
+            "spec": {**spec, "scaleTargetRef": target},
+        }
+        path = f"/apis/{SCALERS}/namespaces/default/horizontalpodautoscalers?dryRun=All&fieldValidation=Strict"
+        status, answer = cluster.request("POST", path, body)
+        assert status == 201, answer
+        assert not differences(scaling_policy.normal(spec), scaling_policy.normal(answer["spec"])), "it is stored as it was written"
