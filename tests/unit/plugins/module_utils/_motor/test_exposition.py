@@ -117,6 +117,12 @@ def test_what_stays_the_same_is_one_object_and_new_values_are_read() -> None:
     assert list(reader.read('a{x="1"} 8').values) == [8.0]
 
 
+def test_the_time_of_a_sample_is_never_taken_for_its_value() -> None:
+    reader = Reader()
+    for stamp in (1700000000000, 1700000005000):
+        assert list(reader.read(f'a{{x="1"}} 7 {stamp}\na 8 {stamp}').values) == [7.0, 8.0]
+
+
 def test_every_recorded_exposition_is_read_as_prometheus_reads_it(shared_dir: Path) -> None:
     files = sorted((shared_dir / "upstream" / "metrics").rglob("*.prom"))
     assert len(files) >= 20

@@ -248,6 +248,12 @@ def test_a_gap_in_what_was_read_loses_nothing() -> None:
     assert value(RATE, *looks) == pytest.approx(100)
 
 
+def test_a_window_begins_with_a_scrape_that_shows_all() -> None:
+    looks = growing(60, 100, 100, routable=TWO)
+    looks[0] = scrape(0, busy("1", tokens=1000), routable=TWO)
+    assert value(RATE, *looks) == pytest.approx(200)
+
+
 SPEED = "prompt_tokens_per_second"
 
 
@@ -285,6 +291,12 @@ def test_the_first_rates_after_a_restart_of_the_coordinator_are_no_low_load() ->
     assert refused.value.reason == "Joining"
     history.add(fast(41, 100, 100, routable=two), ALIVE)
     assert history.value(METRICS[SPEED], "prefill", 41).value == 200
+
+
+def test_the_rates_after_any_outage_may_be_first_ones() -> None:
+    looks = [fast(0, 100, 100), fast(8, 100, 100), failed(13), fast(18, 0, 0)]
+    assert reason(SPEED, *looks, limits=Limits(stale_after=5)) == "Joining"
+    assert value(SPEED, *looks, fast(26, 100, 100), limits=Limits(stale_after=5)) == 200
 
 
 def test_who_does_not_come_back_within_a_window_was_lost() -> None:
