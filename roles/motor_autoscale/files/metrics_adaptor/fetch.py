@@ -47,7 +47,7 @@ class Fetcher:
         request = urllib.request.Request(url, headers={"Accept": "*/*", "User-Agent": "mindie-metrics-adaptor"})
         try:
             with self._opener.open(request, timeout=self._timeout) as answer:
-                return self._body(answer)
+                return self._body(url, answer)
         except urllib.error.HTTPError as error:
             with error:
                 said = _start(error)
@@ -61,15 +61,15 @@ class Fetcher:
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise _unreachable(url, error) from None
 
-    def _body(self, answer: Any) -> bytes:
+    def _body(self, url: str, answer: Any) -> bytes:
         blocks, size = [], 0
-        while block := answer.read(_BLOCK):
-            size += len(block)
-            if size > self._largest:
-                raise Unanswered("TooLarge", f"the answer is larger than {self._largest} bytes")
+        while size + (answer.length or 0) <= self._largest and (block := answer.read(_BLOCK)):
             blocks.append(block)
+            size += len(block)
+        if size + (answer.length or 0) > self._largest:
+            raise Unanswered("TooLarge", f"{url} answers with more than {self._largest} bytes")
         if answer.length:
-            raise Unanswered("Truncated", f"the answer ended {answer.length} bytes early")
+            raise Unanswered("Truncated", f"the answer of {url} ended {answer.length} bytes early")
         return b"".join(blocks)
 
     def _slow(self, url: str) -> Unanswered:
