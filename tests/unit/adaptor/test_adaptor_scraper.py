@@ -192,7 +192,7 @@ def test_proxies_of_the_environment_are_used(stage: Stage, played: Coordinator, 
 
 
 def test_who_is_trusted_is_said_by_the_settings(stage: Stage, played: Coordinator, tmp_path: Path) -> None:
-    authority = Authority.new("coordinator")
+    authority = Authority.new("authority")
     certificate = tmp_path / "server.pem"
     certificate.write_bytes(b"".join(authority.issue("coordinator", server=True)))
     ca = pem(authority.certificate).decode()
