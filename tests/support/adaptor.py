@@ -1,13 +1,12 @@
 # Copyright (c) ascend.mindie contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The metrics adaptor as it is installed: its pods run as processes, from the objects that the role has made, and are asked through the API server."""
+"""The installed adaptor seen from outside: what the API server passes on, what its pods say to others, and its certificate."""
 
 from __future__ import annotations
 
 import base64
 import json
-import os
 import ssl
 import urllib.error
 import urllib.request
@@ -17,127 +16,75 @@ from urllib.parse import quote, urlencode
 
 from tests.cluster import Cluster
 from tests.cluster.kube_client import KubeClient, wait_for
-from tests.cluster.pod_runner import PodRunner, RunningPod
-from tests.support import playbooks
-from tests.tools.environment import ROOT
+from tests.cluster.pod_runner import RunningPod
+from tests.support import autoscaling
+from tests.support.autoscaling import API_PORT, API_SERVICE, GROUP, HTTP_PORT, NAME, PATIENCE
 
-CACHE = Path(os.environ.get("MINDIE_CACHE", ROOT / ".cache"))
-IMAGE = "registry.example/mindie/motor:26.0"
-NAME, PORT, PLAIN_PORT = "mindie-metrics-adaptor", 8443, 8080
-GROUP, VERSION = "external.metrics.k8s.io", "v1beta1"
-API = f"/apis/{GROUP}/{VERSION}"
-API_SERVICE = f"/apis/apiregistration.k8s.io/v1/apiservices/{VERSION}.{GROUP}"
+API = f"/apis/{GROUP}"
 LABEL = "infer.huawei.com/"
-PATIENCE = 30.0
 
 
-class Adaptor:
-    """One installation in a namespace of its own; a cluster has place for one. Use as a context manager."""
+class Adaptor(autoscaling.Adaptor):
+    """One installation, in a namespace of its own; a cluster has place for one. Use as a context manager."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
-        self.cluster, self.namespace = cluster, namespace
-        self.client = KubeClient.from_kubeconfig(cluster.kubeconfig)
-        self.runner = PodRunner(self.client, CACHE, proxy=f"127.0.0.1:{cluster.egress_port}")
-        self._followed = False
+        super().__init__(cluster, KubeClient.from_kubeconfig(cluster.kubeconfig), namespace)
 
     def __enter__(self) -> Adaptor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.unregister()
+        self.cluster.request("DELETE", API_SERVICE)  # whatever happened: what nobody answers keeps namespaces from being deleted
         self.runner.stop()
-
-    def unregister(self) -> None:
-        """Whatever happened: without it, namespaces could not be deleted when nobody answers any more."""
-        self.cluster.request("DELETE", API_SERVICE)
-
-    def play(self, *, check: bool = False, kubeconfig: str | None = None, **variables: Any) -> playbooks.Outcome:
-        """Run the playbook `adaptor`; the variables' prefix is added."""
-        given = {"namespace": self.namespace, "image": IMAGE, "create_namespace": True, "wait": False, **variables}
-        hosts = {"here": {f"mindie_adaptor_{name}": value for name, value in given.items()}}
-        inventory = {"all": {"children": {"motor_clusters": {"hosts": hosts}}}}
-        return playbooks.run("adaptor", inventory, kubeconfig or str(self.cluster.kubeconfig), check=check)
-
-    def install(self, *namespaces: str, **variables: Any) -> playbooks.Outcome:
-        """Install it for these namespaces, and start its pods."""
-        self.follow()
-        done = self.play(namespaces=list(namespaces), **variables)
-        self.settle(variables.get("replicas", 2))
-        return done
-
-    def follow(self) -> None:
-        """Start its pods as they come, and stop them as they go."""
-        if not self._followed:
-            self._followed = True
-            self.runner.follow(self.namespace, f"app.kubernetes.io/component={NAME}")
-
-    def settle(self, wanted: int = 2) -> None:
-        """Wait until so many pods run, and the API server reaches them."""
-        wait_for(lambda: len(self.pods()) == wanted, PATIENCE, "the pods of the adaptor run")
-        for pod in self.pods():
-            pod.wait_port(PORT)
-        wait_for(self.available, PATIENCE, "the API is available")
-
-    def pods(self) -> list[RunningPod]:
-        """The pods that run."""
-        return [pod for (namespace, dummy), pod in sorted(self.runner.pods.items()) if namespace == self.namespace and pod.alive()]
-
-    def available(self) -> bool:
-        """Whether the API server passes the API on, by its own account."""
-        status, found = self.cluster.request("GET", API_SERVICE)
-        conditions = (found.get("status") or {}).get("conditions") or () if status == 200 else ()
-        return any(row["type"] == "Available" and row["status"] == "True" for row in conditions)
 
     def read(self, namespace: str, metric: str, selector: str, *, token: str | None = None) -> tuple[int, Any]:
         """What the API server answers to who reads a metric."""
         path = f"{API}/namespaces/{namespace}/{quote(metric)}?{urlencode({'labelSelector': selector})}"
         return self.cluster.request("GET", path, token=token)
 
-    def metric(self, namespace: str, metric: str, engine_role: str, service: str = "vllm") -> tuple[int, Any]:
+    def metric(self, namespace: str, metric: str, engine_role: str) -> tuple[int, Any]:
         """As an autoscaler that the Infer Operator has made reads it."""
-        return self.read(namespace, metric, selector(engine_role, service))
+        return self.read(namespace, metric, selector(engine_role))
 
-    def until_value(self, namespace: str, metric: str, engine_role: str, service: str = "vllm", timeout: float = PATIENCE) -> str:
-        """Wait until there is a value, and return it as it is written; the error has the last answer."""
+    def until_value(self, namespace: str, metric: str, engine_role: str, wanted: str) -> None:
+        """Wait until the value is written so; the error has the last answer."""
         last: list[Any] = []
 
         def there() -> bool:
-            last[:] = self.metric(namespace, metric, engine_role, service)
-            return bool(last[0] == 200)
+            last[:] = self.metric(namespace, metric, engine_role)
+            return bool(last[0] == 200 and last[1]["items"][0]["value"] == wanted)
 
         try:
-            wait_for(there, timeout, f"{metric} of {engine_role} in {namespace}")
+            wait_for(there, PATIENCE, f"{metric} of {engine_role} in {namespace} is {wanted}")
         except TimeoutError as error:
             raise AssertionError(f"{error}; last answer: {json.dumps(last)}; logs: {self.logs()[-3000:]}") from error
-        (item,) = last[1]["items"]
-        return str(item["value"])
 
-    def secret(self) -> dict[str, bytes]:
+    def secret(self) -> dict[str, str]:
         """The files of its certificate."""
         found = self.cluster.get(f"/api/v1/namespaces/{self.namespace}/secrets/{NAME}")["data"]
-        return {name: base64.b64decode(value) for name, value in found.items()}
+        return {name: base64.b64decode(value).decode() for name, value in found.items()}
 
     def plain(self, pod: RunningPod, path: str) -> tuple[int, str]:
         """What a pod answers in plain HTTP."""
-        return _answer(f"http://{pod.address}:{PLAIN_PORT}{path}", None, {})
+        return _answer(f"http://{pod.address}:{HTTP_PORT}{path}", None, {})
 
     def direct(self, pod: RunningPod, path: str = API, *, certificate: tuple[Path, Path] | None = None, **headers: str) -> tuple[int, Any]:
-        """What a pod answers to who asks it and not the API server. Raises OSError when it does not even shake hands."""
-        context = ssl.create_default_context(cadata=self.secret()["ca.crt"].decode())
+        """What a pod answers to who asks it past the API server. Raises OSError when it does not even shake hands."""
+        context = ssl.create_default_context(cadata=self.secret()["ca.crt"])
         context.check_hostname = False  # it is asked by its address
         if certificate:
             context.load_cert_chain(*certificate)
-        status, text = _answer(f"https://{pod.address}:{PORT}{path}", context, headers)
+        status, text = _answer(f"https://{pod.address}:{API_PORT}{path}", context, headers)
         return status, json.loads(text)
 
-    def logs(self) -> str:
-        """What all pods have written."""
-        return "\n".join(pod.log() for pod in self.runner.pods.values())
+    def shown(self, pod: RunningPod) -> str:
+        """The certificate that a pod shows just now, as PEM."""
+        return ssl.get_server_certificate((pod.address, API_PORT), timeout=10)
 
 
-def selector(engine_role: str, service: str = "vllm") -> str:
+def selector(engine_role: str) -> str:
     """The labels that the Infer Operator puts into the metrics of its autoscalers."""
-    names = {"inferservice-name": f"{service}-0", "inferserviceset-name": service, "role-name": engine_role}
+    names = {"inferservice-name": "vllm-0", "inferserviceset-name": "vllm", "role-name": engine_role}
     return ",".join(f"{LABEL}{name}={value}" for name, value in names.items())
 
 
