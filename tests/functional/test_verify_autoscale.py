@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from tests.cluster.kube_client import wait_for
+from tests.functional import rights
 from tests.functional.test_modules import succeeded
 from tests.support import coordinator as play
 from tests.support.autoscaling import IMAGE, NAME, NAMESPACE, QUICK, Scene, Service, policy
 from tests.support.module_process import ModuleProcess
+from tests.support.modules import run_module
 from tests.support.playbooks import Outcome, PlaybookFailed, run, services
 
 LOAD = {"requests": 60, "concurrency": 12, "watch_timeout": 60}
@@ -82,6 +84,46 @@ def test_what_would_be_sent_is_told_and_nothing_is_sent_in_check_mode(service: S
     done = succeeded(service.run("motor_load", namespace=service.namespace, check_mode=True))
     assert done["load"]["sent"] == 0 and "mindie-motor-coordinator-infer" in done["load"]["to"]
     assert not [path for path in service.coordinator.asked if "completions" in path]
+
+
+def user(service: Service, name: str, *without: str) -> str:
+    """The kubeconfig of somebody with the rights of the manifest, but for those on these resources."""
+    held = [right for right in rights.of_manifest("verify_autoscale") if right.resource not in without]
+    for cluster in (True, False):
+        rules = [right.rule for right in held if right.cluster is cluster]
+        kubeconfig = service.cluster.user_kubeconfig(name, rules, None if cluster else service.namespace)
+
+    def allowed() -> bool:
+        """RBAC reaches the server's caches a moment after it was written."""
+        found = run_module("motor_scaling_policy_info", namespace=service.namespace, kubeconfig=kubeconfig)
+        return not found.get("failed")
+
+    wait_for(allowed, 20, f"the rights of {name}")
+    return kubeconfig
+
+
+def test_the_rights_of_the_manifest_are_enough(service: Service) -> None:
+    kubeconfig = user(service, "verifier")
+    found = succeeded(run_module("motor_scaling_policy_info", namespace=service.namespace, kubeconfig=kubeconfig))
+    assert found["autoscaling"]["works"] and found["autoscaling"]["problems"] == [] and not found.get("warnings")
+    given = {"namespace": service.namespace, "kubeconfig": kubeconfig, "requests": 2, "grace": 0}
+    assert succeeded(run_module("motor_load", **given))["load"]["outcomes"] == {"ok": 2}
+
+
+def test_what_may_not_be_read_is_not_taken_for_absent(service: Service) -> None:
+    found = succeeded(
+        run_module("motor_scaling_policy_info", namespace=service.namespace, kubeconfig=user(service, "guest", "apiservices", "*"))
+    )
+    shown = found["autoscaling"]
+    assert shown["provider"]["whose"] == "unknown" and "may not read it" in found["warnings"][0]
+    assert [problem["problem"] for problem in shown["problems"]] == ["NotAllowed"]
+    assert "orbidden" in shown["problems"][0]["message"]
+
+
+def test_who_may_not_send_is_told_which_right_it_takes(service: Service) -> None:
+    kubeconfig = user(service, "reader", "services/proxy")
+    refused = run_module("motor_load", namespace=service.namespace, kubeconfig=kubeconfig, model="m", requests=3)
+    assert refused["failed"] and refused["status"] == 403 and "services/proxy" in refused["msg"]
 
 
 def test_a_signal_ends_the_load_in_order_and_tells_what_was_seen(service: Service) -> None:
