@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from ansible_collections.ascend.mindie.plugins.module_utils._motor.compare impor
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
 from tests.cluster import Cluster
 from tests.cluster.fault_proxy import AFTER, FaultProxy, Request
-from tests.cluster.infer_operator import objects
 from tests.cluster.kube_client import STATEFUL_SETS, KubeClient, wait_for
 from tests.functional.conftest import QUICK, Driver
 from tests.functional.test_modules import applied, recorded_counts, succeeded
@@ -163,44 +163,48 @@ def test_switching_off_keeps_the_count_that_hpa_has_made(on_set: Driver, metrics
     assert succeeded(driver.scale(prefill=3, decode=1))["service"]["counts"] == {"prefill": 3, "decode": 1}
 
 
-def test_a_count_that_changes_while_a_policy_is_switched_off_is_kept_as_it_is_then(on_set: Driver, metrics: ExternalMetrics) -> None:
-    """The load changes with every request of the run. Whatever HPA makes of it until it is told to stop, nothing is made or killed afterwards."""
+# Longer than it takes HPA to see that the load has changed, and to change the count.
+LONG = 6.0
+
+
+def test_what_hpa_does_before_it_hears_of_it_is_kept_when_a_policy_is_switched_off(on_set: Driver, metrics: ExternalMetrics) -> None:
+    """The run sleeps before each of its changes while the load rises: the count that it has seen first is not the one to keep."""
     driver = on_set
     following(driver, metrics, 3)
-    with Recorder(_Watching(driver), STATEFUL_SETS, objects.INFER_SERVICE_SETS) as seen:
-        loads = iter([25, 10, 30, 5, 20, 15] * 20)
+    metrics.set(driver.namespace, "prefill", WAITING, "30")
 
-        def change(request: Request) -> None:
-            metrics.set(driver.namespace, "prefill", WAITING, str(next(loads)))
+    def sleep(request: Request) -> None:
+        time.sleep(LONG)
 
-        driver.proxy.fault(path=driver.namespace, call=change)
-        succeeded(driver.run(MODULE, namespace=driver.namespace, state="absent", **QUICK))
-        driver.proxy.heal()
-        released = seen.first(
-            lambda kind, name, obj: (
-                kind == "InferServiceSet" and obj is not None and not any("scalingPolicy" in role for role in _roles(obj))
-            )
-        )
-        after = [(name, obj) for kind, name, obj in seen.rows if kind == "StatefulSet" and (obj is None or "prefill" in name)]
-        late = [
-            name
-            for name, obj in after
-            if obj and int(obj["metadata"]["resourceVersion"]) > released and obj["metadata"].get("deletionTimestamp")
-        ]
-    assert not late
-    kept = count(driver)
-    assert kept == written(driver) == recorded_counts(driver)[0] == applied(driver)["counts"]["prefill"]
-    assert len([name for name in driver.workloads() if "prefill" in name]) == kept
+    with Recorder(_Watching(driver), STATEFUL_SETS) as seen:
+        driver.proxy.fault(method="PATCH", path="/inferservicesets/", call=sleep)
+        succeeded(off(driver))
+        assert seen.gone("StatefulSet") == []
+    assert (count(driver), written(driver), recorded_counts(driver)) == (6, 6, (6, 1))
+
+
+def test_a_pass_of_hpa_that_is_under_way_ends_before_a_policy_goes(on_set: Driver, metrics: ExternalMetrics) -> None:
+    """It began with the policy as it was, and sets six instances after it has been waiting for its metric for a while."""
+    driver = on_set
+    following(driver, metrics, 3)
+    metrics.set(driver.namespace, "prefill", WAITING, "30")
+    answered, before = metrics.hold(driver.namespace), len(metrics.asked)
+    wait_for(lambda: any(row[0] == driver.namespace for row in metrics.asked[before:]), 20, "HPA asks")
+
+    def later(request: Request) -> None:
+        threading.Timer(LONG, answered.set).start()
+
+    with Recorder(_Watching(driver), STATEFUL_SETS) as seen:
+        driver.proxy.fault(method="PATCH", path="/inferservicesets/", nth=1, call=later, when=AFTER)
+        succeeded(off(driver))
+        time.sleep(1)
+        assert seen.gone("StatefulSet") == []
+    assert (count(driver), written(driver), recorded_counts(driver)) == (6, 6, (6, 1))
 
 
 class _Watching:
     def __init__(self, driver: Driver) -> None:
         self.client, self.namespace = KubeClient.from_kubeconfig(driver.cluster.kubeconfig), driver.namespace
-
-
-def _roles(service_set: dict[str, Any]) -> list[dict[str, Any]]:
-    roles: list[dict[str, Any]] = service_set["spec"]["template"]["roles"]
-    return roles
 
 
 def test_only_the_named_policy_is_switched_off(on_set: Driver, metrics: ExternalMetrics) -> None:

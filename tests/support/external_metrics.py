@@ -28,6 +28,7 @@ NAMESPACES = Resource("v1", "Namespace", "namespaces", namespaced=False)
 ROLE = "infer.huawei.com/role-name"
 NAME, NAMESPACE = "test-metrics", "test-metrics"
 PORT = 8443
+LONGEST_HOLD = 20.0
 
 
 class ExternalMetrics(AbstractContextManager["ExternalMetrics"]):
@@ -38,6 +39,7 @@ class ExternalMetrics(AbstractContextManager["ExternalMetrics"]):
         self._directory = directory
         self.values: dict[tuple[str, str, str], str] = {}
         self.asked: list[tuple[str, str, str]] = []
+        self._holds: dict[str, threading.Event] = {}
 
     def __enter__(self) -> ExternalMetrics:
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -67,6 +69,11 @@ class ExternalMetrics(AbstractContextManager["ExternalMetrics"]):
             self.values.pop(key, None)
         else:
             self.values[key] = value
+
+    def hold(self, namespace: str) -> threading.Event:
+        """Queries from this namespace get no answer until the event is set: HPA's pass is under way for as long."""
+        self._holds[namespace] = threading.Event()
+        return self._holds[namespace]
 
     def _register(self) -> None:
         client, labels = self._client, {"app": NAME}
@@ -119,6 +126,8 @@ class ExternalMetrics(AbstractContextManager["ExternalMetrics"]):
         namespace, metric_name = parts[4], unquote(parts[5])
         selector = (parse_qs(url.query).get("labelSelector") or [""])[0]
         self.asked.append((namespace, metric_name, selector))
+        if namespace in self._holds:
+            self._holds[namespace].wait(LONGEST_HOLD)
         labels = dict(pair.split("=", 1) for pair in selector.split(",") if "=" in pair)
         value = self.values.get((namespace, labels.get(ROLE, ""), metric_name))
         if value is None:
