@@ -15,7 +15,7 @@ from ansible_collections.ascend.mindie.plugins.module_utils._cluster import diag
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import events
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.record import APPLIED_ANNOTATION
 from tests.cluster.kube_client import wait_for
-from tests.functional import watcher_rights
+from tests.functional import adaptor_rights, watcher_rights
 from tests.functional.conftest import EXAMPLES, Driver
 from tests.functional.jobs import JOBS
 from tests.functional.jobs import templates as job_templates
@@ -228,6 +228,30 @@ def update_config(driver: Driver, kubeconfig: str, **options: Any) -> dict[str, 
     return driver.run("motor_config_baseline", user_config_content=changed, kubeconfig=kubeconfig, **options)
 
 
+QUEUE = {"min": 1, "max": 4, "preset": "queue"}
+
+
+def autoscale(driver: Driver, kubeconfig: str, **options: Any) -> dict[str, Any]:
+    return driver.run("motor_scaling_policy", namespace=driver.namespace, policies={"prefill": QUEUE}, kubeconfig=kubeconfig, **options)
+
+
+def autoscale_slowly(driver: Driver, kubeconfig: str) -> dict[str, Any]:
+    """A minimum that the autoscaler has to reach first."""
+    more = {"prefill": {**QUEUE, "min": 3}}
+    with patch.object(events, "FIRST_SECONDS", 0.5), patch.object(diagnosis, "FIRST_SECONDS", 0.5):
+        return driver.run("motor_scaling_policy", namespace=driver.namespace, policies=more, outside="scale", kubeconfig=kubeconfig)
+
+
+def with_policies(driver: Driver) -> None:
+    """Set by the module."""
+    deployed(driver)
+    succeeded(driver.run("motor_scaling_policy", namespace=driver.namespace, policies={"prefill": QUEUE}))
+
+
+def autoscale_no_more(driver: Driver, kubeconfig: str) -> dict[str, Any]:
+    return driver.run("motor_scaling_policy", namespace=driver.namespace, state="absent", kubeconfig=kubeconfig)
+
+
 def remove(driver: Driver, kubeconfig: str) -> dict[str, Any]:
     return driver.remove(kubeconfig=kubeconfig, remove_claims=True)
 
@@ -391,10 +415,20 @@ SCENES = (
     Scene("scaling_rule", "another", "deployments", with_a_rule, apply_rule),
     Scene("scaling_rule", "new", "deployments", nothing, apply_rule),
     Scene("scaling_rule", "removed", "deployments", with_a_rule, remove_rule),
+    Scene("autoscale", "on", "infer_service_set", deployed, autoscale),
+    Scene("autoscale", "off", "infer_service_set", with_policies, autoscale_no_more),
+    Scene("autoscale", "slow", "infer_service_set", with_slow_pods, autoscale_slowly),
+    Scene("autoscale", "of a deployer's service", "infer_service_set", without_a_lease, autoscale),
+    Scene("autoscale", "long history", "infer_service_set", with_a_long_history, autoscale),
+    Scene("autoscale", "one pod is not ready", "infer_service_set", with_unready_pods(1), autoscale),
     Scene("watcher", "new", "deployments", nothing, watcher_rights.install),
     Scene("watcher", "changed", "deployments", watcher_rights.altered, watcher_rights.change),
     Scene("watcher", "reduced", "deployments", watcher_rights.installed, watcher_rights.reduce),
     Scene("watcher", "removed", "deployments", watcher_rights.installed, watcher_rights.remove),
+    Scene("adaptor", "new", "deployments", nothing, adaptor_rights.new),
+    Scene("adaptor", "changed", "deployments", adaptor_rights.altered, adaptor_rights.change),
+    Scene("adaptor", "reduced", "deployments", adaptor_rights.installed, adaptor_rights.reduce),
+    Scene("adaptor", "removed", "deployments", adaptor_rights.installed, adaptor_rights.remove),
     Scene("remove", "an autoscaler", "infer_service_set", with_a_scaling_policy, remove),
     Scene("remove", "all", "deployments", deployed_with_a_claim, remove),
     Scene("remove", "all", "infer_service_set", deployed, remove),

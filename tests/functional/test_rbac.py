@@ -25,7 +25,7 @@ from tests.functional.rights import CLUSTER_ROLE, ROLE, Right
 from tests.functional.scenes import RBAC, SCENES, Scene
 from tests.functional.test_modules import succeeded
 
-PLAYBOOKS = ("deploy", "scale", "update_config", "scaling_rule", "remove", "read", "watcher")
+PLAYBOOKS = ("deploy", "scale", "update_config", "scaling_rule", "autoscale", "remove", "read", "watcher", "adaptor")
 # Without these a playbook does its work, and warns.
 OPTIONAL = {
     ("get", "", "nodes"),
@@ -38,6 +38,8 @@ OPTIONAL = {
     ("delete", "apps", "controllerrevisions"),
     ("list", "apps", "controllerrevisions"),
 }
+# The same, of one playbook alone.
+OPTIONAL_IN = {("autoscale", Right("list", "apps", "deployments"))}
 # Without one of these, nothing has changed yet.
 READING = ("get", "list")
 NUMBERS = itertools.count(1)
@@ -62,6 +64,7 @@ SCALED_OBJECTS = {
 # What is optional elsewhere and needed here: allow_restart has to know what runs, and the rights of the service's controller can only
 # be given on by somebody who has them, as can those of the watcher.
 NEEDED = {("read", "statefulsets"), ("deploy", "statefulsets"), ("deploy", "nodes")}
+NEEDED |= {("adaptor", "leases")}
 NEEDED |= {("watcher", resource) for resource in ("nodes", "events", "leases", "controllerrevisions")}
 
 
@@ -175,7 +178,7 @@ def test_without_one_right_the_message_names_verb_resource_and_namespace(stage: 
         if not complaint:
             stage.used(scene)
             continue
-        optional = right.what in OPTIONAL and (playbook, right.resource) not in NEEDED
+        optional = (right.what in OPTIONAL and (playbook, right.resource) not in NEEDED) or (playbook, right) in OPTIONAL_IN
         assert outcome.get("failed", False) != optional, complaint
         check_complaint(outcome, complaint, right, driver.namespace)
         if right.verb not in READING or outcome.get("changed"):
