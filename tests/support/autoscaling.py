@@ -47,7 +47,7 @@ API_PORT, HTTP_PORT = 8443, 8080
 GROUP = "external.metrics.k8s.io/v1beta1"
 API_SERVICE = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.external.metrics.k8s.io"
 # What takes a minute on a real cluster (seconds). HPA looks every two seconds here.
-QUICK = {"interval": 0.5, "window": 4, "stale_after": 2, "frozen_after": 4, "timeout": 1}
+QUICK = {"interval": 0.5, "window": 4, "stale_after": 2, "frozen_after": 4, "timeout": 1, "largest": 1 << 20}
 REUSE = 0.5
 SYNC = 2.0
 PATIENCE = 30.0
@@ -103,6 +103,11 @@ class Service:
 
         pod = wait_for(placed, PATIENCE, f"the coordinator pod of {self.namespace} has an address")
         self.cluster.annotate_pod(self.namespace, pod, {FORWARD: ports})
+
+    def node_ports(self) -> list[int]:
+        """The node ports that it has."""
+        items = self.cluster.get(f"/api/v1/namespaces/{self.namespace}/services")["items"]
+        return [port["nodePort"] for item in items for port in item["spec"]["ports"] if "nodePort" in port]
 
     def instance_set(self, engine_role: str) -> Obj:
         """The InstanceSet of an engine role."""
@@ -229,8 +234,8 @@ class Adaptor:
                 process.send_signal(number)
 
     def delete(self, pods: Iterable[RunningPod] | None = None) -> None:
-        """Delete pods (all) at once; the Deployment makes others."""
-        for pod in list(self.pods() if pods is None else pods):
+        """Delete pods (all, be they alive or not) at once; the Deployment makes others."""
+        for pod in list(self.runner.pods.values() if pods is None else pods):
             self.client.delete(PODS, pod.namespace, pod.name, gracePeriodSeconds=0)
 
     def logs(self) -> str:
@@ -271,6 +276,8 @@ class Scene:
         for service in made:
             done = service.deploy(wait=number == 1, **counts)
             assert not done.get("failed"), done["msg"]
+            # The next one takes the lowest node ports that no Service has.
+            wait_for(lambda service=service: len(service.node_ports()) == 3, PATIENCE, f"the node ports of {service.namespace} are taken")
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda service: service.serve(), made))
         self.services += made

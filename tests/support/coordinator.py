@@ -261,7 +261,8 @@ class Stage:
             task.set_name(str(id(coordinator)))
             self._open.add(task)
             try:
-                await _serve(coordinator, port, reader, writer)
+                with contextlib.suppress(asyncio.CancelledError):
+                    await _serve(coordinator, port, reader, writer)
             finally:
                 self._open.discard(task)
                 writer.close()
