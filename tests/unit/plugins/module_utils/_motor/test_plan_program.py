@@ -16,12 +16,13 @@ import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import plan_program, program_state, programs, terminal
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import pods as pod_facts
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.certificates import Serving
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.compare import differences
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import Refused
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.ownership import is_ours, metadata_labels, program_labels
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import Plan
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan import AVAILABLE, Plan
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.plan_program import Live
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.programs import NAMESPACES, Program, key_of
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.programs import NAMESPACES, Program, ServedApi, key_of
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.terminal import Symptom
 
 PODS = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
@@ -236,3 +237,91 @@ def test_what_was_there_before_has_time_to_recover() -> None:
     assert seconds(terminal.REFUSED) == seconds(terminal.REFUSED, "pod") == terminal.REFUSED_SECONDS
     assert seconds(terminal.PROGRESS) == 0 and seconds(terminal.PROGRESS, "pod") == math.inf
     assert seconds(pod_facts.UNSCHEDULABLE) == math.inf
+
+
+API = ServedApi("metrics.example.com", "v1", 8443, Serving("certificate", "key", "authority"), "authority", 1_800_000_000)
+SERVED = replace(PROGRAM, api=API)
+API_KEY = ("APIService", "", "v1.metrics.example.com")
+
+
+def test_a_program_with_an_api_that_is_as_wanted_needs_nothing() -> None:
+    assert present(live(SERVED), SERVED).empty
+    assert differences(programs.deployment(SERVED), programs.deployment(SERVED)) == ()
+
+
+def test_a_program_without_an_api_has_nothing_of_one() -> None:
+    assert not {"Secret", "APIService"} & {obj["kind"] for obj in programs.objects(PROGRAM)}
+    spec = programs.deployment(PROGRAM)["spec"]["template"]["spec"]
+    assert len(spec["volumes"]) == 2 and len(spec["containers"][0]["ports"]) == 1
+    assert programs.OBJECTS not in programs.config_map(PROGRAM)["metadata"]["annotations"]
+
+
+def test_an_api_is_offered_when_pods_are_available_and_taken_away_before_anything_else() -> None:
+    plan = present(Live("watcher", "system", {}, {}), SERVED)
+    *dummy, pods, offered = plan.steps
+    assert [write.kind for write in pods.writes] == ["Deployment"] and pods.until == AVAILABLE
+    assert [write.kind for write in offered.writes] == ["APIService"]
+    assert kinds(plan_program.plan_absent(live(SERVED)))[:2] == [("delete", "APIService"), ("delete", "Deployment")]
+    assert kinds(present(live(SERVED)))[0] == ("delete", "APIService"), "nobody wants it any more"
+
+
+def test_an_api_that_is_missing_is_offered_when_the_pods_that_there_are_are_available() -> None:
+    found = live(SERVED)
+    del found.objects[API_KEY]  # type: ignore[attr-defined]  # a dict, in this test
+    plan = present(found, SERVED)
+    assert [(step.title, step.until) for step in plan.steps] == [("start pods", AVAILABLE), ("offer the API", "")]
+
+
+def test_another_certificate_is_trusted_before_it_is_there_and_touches_no_pod() -> None:
+    renewed = replace(SERVED, api=replace(API, serving=Serving("new", "new key", "new authority"), trusted="both", since=1_800_000_100))
+    plan = present(live(SERVED), renewed)
+    assert [[write.kind for write in step.writes] for step in plan.steps] == [["APIService"], ["Secret"]]
+
+
+def test_what_only_some_programs_have_is_remembered_and_found_again() -> None:
+    ledger = programs.config_map(SERVED)
+    assert programs.remembered_objects(ledger) == ("APIService/v1.metrics.example.com", "Secret/watcher")
+    keys = programs.possible("watcher", "system", (), programs.remembered_objects(ledger))
+    assert keys[-2:] == (API_KEY, ("Secret", "system", "watcher"))
+    forged = {"metadata": {"annotations": {programs.OBJECTS: '["Nonsense/x", "Secret/other", 5]'}}}
+    assert programs.remembered_objects(forged) == ("Secret/other",)
+
+
+def test_what_somebody_has_written_into_the_memory_takes_nothing_of_others_along() -> None:
+    found = live(PROGRAM)
+    ledger = found.objects["ConfigMap", "system", "watcher"]
+    ledger["metadata"]["annotations"][programs.OBJECTS] = '["Secret/other"]'
+    other = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other", "namespace": "system", "uid": "x"}}
+    found = replace(found, objects={**found.objects, ("Secret", "system", "other"): other})
+    assert ("delete", "Secret") not in kinds(plan_program.plan_absent(found))
+
+
+def test_an_api_of_somebody_else_is_refused_with_the_way_to_go_on() -> None:
+    foreign = {"kind": "APIService", "metadata": {"name": API_KEY[2]}}
+    with pytest.raises(Refused, match="mindie_adaptor: existing") as caught:
+        present(Live("watcher", "system", {API_KEY: foreign}, {}), SERVED)
+    assert caught.value.reason == "NotOurs"
+
+
+def test_a_diff_shows_neither_keys_nor_whole_certificates() -> None:
+    plan = plan_program.plan_absent(live(SERVED))
+    shown = plan_program.changes(live(SERVED), plan)["before"]
+    data = shown["Secret system/watcher"]["data"]
+    assert data["tls.key"] == "********" and data["tls.crt"].startswith("sha256:")
+    assert shown["APIService v1.metrics.example.com"]["spec"]["caBundle"].startswith("sha256:")
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, "the APIService is gone"),
+        ({}, "it has not looked for it yet"),
+        (
+            {"status": {"conditions": [{"type": "Available", "status": "False", "reason": "MissingEndpoints", "message": "none"}]}},
+            "MissingEndpoints: none",
+        ),
+        ({"status": {"conditions": [{"type": "Other"}, {"type": "Available", "status": "True"}]}}, ""),
+    ],
+)
+def test_an_api_is_served_when_the_api_server_says_so(found: Any, said: str) -> None:
+    assert program_state.unserved(found) == said
