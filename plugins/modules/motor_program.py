@@ -106,7 +106,8 @@ options:
         default: 8443
       certificate:
         description:
-          - Certificate as PEM text, the intermediate ones below it. It has to be for C(NAME.NAMESPACE.svc).
+          - Certificate as PEM text, the intermediate ones below it, to be given with O(api.private_key) and O(api.ca). It has to be for
+            C(NAME.NAMESPACE.svc). Nobody but you renews it; below 30 days there is a warning.
           - Left out, one is made that is valid for a year, with an authority of its own whose key is kept nowhere, and each run that finds less than 30
             days left of it makes another one. The API server then trusts both for an hour, the new one before pods show it; the first run after
             that takes the old one away.
@@ -156,7 +157,7 @@ options:
     default: false
   wait:
     description:
-      - Whether to wait until all pods are of the newest version and available.
+      - Whether to wait until all pods are of the newest version and available, and until the API server has reached their API, with O(api).
       - That its pods are gone is waited for in any case when the program is removed.
     type: bool
     default: true
