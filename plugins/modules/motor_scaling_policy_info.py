@@ -58,7 +58,8 @@ options:
         type: dict
       values:
         description:
-          - Values by engine role and metric, for example V({"prefill": {"num_requests_waiting": 20}}).
+          - >-
+            Values by engine role and metric, for example V({"prefill": {"num_requests_waiting": 20}}).
           - A metric that is left out has no value, as if the adaptor could not read it, unless O(what_if.recorded) has one.
         type: dict
       recorded:

@@ -16,8 +16,10 @@ from tests.cluster import Cluster
 from tests.cluster.kube_client import wait_for
 from tests.functional.conftest import EXAMPLES, RELEASE, Driver
 from tests.functional.test_modules import succeeded
+from tests.functional.test_roles import ansible_playbook
 from tests.support.external_metrics import ExternalMetrics
 from tests.support.playbooks import Outcome, PlaybookFailed, run, services
+from tests.tools.environment import ROOT
 
 SCALERS = "autoscaling/v2"
 POLICIES = {"prefill": {"min": 1, "max": 4, "metrics": [{"name": "num_requests_waiting", "target": 5}], "scale_in": {"window": 3}}}
@@ -126,3 +128,65 @@ def test_policies_of_the_inventory_are_applied_when_a_service_is_deployed(on_set
 def test_what_the_inventory_does_not_say_is_named(playbook: str, variables: dict[str, Any], said: str) -> None:
     with pytest.raises(PlaybookFailed, match=said):
         run(playbook, services(one={"mindie_adaptor": "none", **variables}), "/dev/null")
+
+
+def test_what_a_survey_gives_as_text_is_read_as_what_it_stands_for(tmp_path: Path) -> None:
+    given = {
+        "mindie_adaptor_namespaces": "chat, search",
+        "mindie_adaptor_interval": "2.5",
+        "mindie_adaptor_largest": "65536",
+        "mindie_adaptor_window": "",
+        "mindie_adaptor_tls_verify": "false",
+        "mindie_scaling_policies": "prefill: {min: 1, max: 2, preset: queue}",
+        "mindie_autoscale_engine_roles": "prefill,decode",
+        "mindie_load": '{"requests": 5}',
+    }
+    settings = {"namespaces": ["chat", "search"], "interval": 2.5, "largest": 65536, "port": 8443, "http_port": 8080}
+    conditions = [
+        f"__motor_autoscale_settings == {settings | {'tls': {'verify': False, 'ca': ''}}}",
+        "__motor_autoscale_policies == {'prefill': {'min': 1, 'max': 2, 'preset': 'queue'}}",
+        "__motor_autoscale_engine_roles == ['prefill', 'decode']",
+        "__motor_autoscale_load == {'requests': 5}",
+        "__motor_autoscale_rights | map(attribute='namespace') | list == ['kube-system', 'chat', 'search']",
+    ]
+    done = ansible_playbook(
+        tmp_path,
+        look(given, *conditions),
+        look({"mindie_adaptor_tls_verify": False}, "__motor_autoscale_settings.tls.verify is false"),
+        look({"mindie_adaptor_tls_verify": ""}, "__motor_autoscale_settings.tls.verify is true"),
+        look({}, "__motor_autoscale_settings.tls.verify is true", "__motor_autoscale_places == []", "__motor_autoscale_policies == {}"),
+        look({"mindie_adaptor_namespaces": ["*"]}, "__motor_autoscale_everywhere", "'namespace' not in __motor_autoscale_rights[1]"),
+        look({"mindie_namespace": "chat"}, "__motor_autoscale_places == ['chat']"),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def look(variables: dict[str, Any], *conditions: str) -> dict[str, Any]:
+    """A play that reads the role's variables and checks what they come to."""
+    return {
+        "name": "Look at the variables of the role",
+        "hosts": "localhost",
+        "connection": "local",
+        "gather_facts": False,
+        "vars": variables,
+        "vars_files": [str(ROOT / "roles" / "motor_autoscale" / "vars" / "main.yml")],
+        "tasks": [{"name": "Look", "ansible.builtin.assert": {"that": list(conditions)}}],
+    }
+
+
+def test_the_adaptor_is_installed_once_in_each_cluster_that_wants_it(tmp_path: Path) -> None:
+    """Four services in two clusters, of which one uses another provider."""
+    hosts = {
+        "a": {"mindie_kubeconfig": "one"},
+        "b": {"mindie_kubeconfig": "one"},
+        "c": {"mindie_kubeconfig": "two", "mindie_adaptor": "existing"},
+        "d": {"mindie_kubeconfig": "two", "mindie_adaptor": "existing"},
+        "e": {"mindie_kubeconfig": "three", "mindie_autoscale_state": "absent"},
+        "f": {"mindie_kubeconfig": "three"},
+    }
+    file = tmp_path / "hosts.json"
+    file.write_text(json.dumps(services(**hosts)))
+    play = look({}, "__autoscale_clusters == ['a', 'f']")
+    play.update(hosts="motor_services", vars_files=[str(ROOT / "playbooks" / "vars" / "autoscale.yml")])
+    done = ansible_playbook(tmp_path, play, inventory=str(file))
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -42,11 +42,11 @@ def play(roles: list[str], variables: dict[str, Any], after: list[dict[str, Any]
     }
 
 
-def ansible_playbook(folder: Path, *plays: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+def ansible_playbook(folder: Path, *plays: dict[str, Any], inventory: str = "localhost,") -> subprocess.CompletedProcess[str]:
     """Run plays with ansible-playbook, with nothing in the environment that says where a cluster is."""
     book = folder / "play.yml"
     book.write_text(json.dumps(plays))
-    command = [str(VENV / "bin" / "ansible-playbook"), "-i", "localhost,", str(book)]
+    command = [str(VENV / "bin" / "ansible-playbook"), "-i", inventory, str(book)]
     settings = {**environment(), "ANSIBLE_NOCOLOR": "1", "HOME": str(folder)}
     return subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=120)
 
