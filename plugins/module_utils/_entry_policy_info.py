@@ -22,6 +22,7 @@ SPEC: dict[str, Any] = {
             "instances": {"type": "dict"},
             "pods_per_instance": {"type": "dict"},
             "values": {"type": "dict"},
+            "past": {"type": "dict"},
             "recorded": {"type": "list", "elements": "path"},
             "seconds": {"type": "float", "default": 30.0},
         },

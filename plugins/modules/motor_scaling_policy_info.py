@@ -62,6 +62,13 @@ options:
             Values by engine role and metric, for example V({"prefill": {"num_requests_waiting": 20}}).
           - A metric that is left out has no value, as if the adaptor could not read it, unless O(what_if.recorded) has one.
         type: dict
+      past:
+        description:
+          - >-
+            What HPA remembers, by engine role. C(wanted) are counts that it computed, each with C(count) and C(ago) (seconds), for stabilisation
+            windows. C(changed) are changes that it made, each with C(by) (negative when instances went) and C(ago), for the steps.
+          - Left out, it remembers nothing.
+        type: dict
       recorded:
         description:
           - Paths of one or two recorded answers of a coordinator to C(/metrics?type=dp), the older one first, read where the module runs.

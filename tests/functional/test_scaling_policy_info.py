@@ -59,6 +59,20 @@ def test_ratios_count_the_pods_of_instances_with_several() -> None:
         assert now(run_offline(MODULE, policies=policies, what_if=given)) == {"prefill": count}
 
 
+def test_what_was_wanted_and_done_before_counts_for_windows_and_steps() -> None:
+    policies = {
+        "prefill": policy({"name": WAITING, "target": 5}, scale_in={"window": 120}),
+        "decode": policy({"name": WAITING, "target": 5}, scale_out={"steps": [{"type": "Pods", "value": 2, "period": 60}]}),
+    }
+    values = {"prefill": {WAITING: 5}, "decode": {WAITING: 100}}
+    past = {"prefill": {"wanted": [{"count": 3, "ago": 100}]}, "decode": {"changed": [{"by": 1, "ago": 30}]}}
+    given = {"instances": {"prefill": 4, "decode": 3}, "values": values}
+    assert now(run_module(MODULE, policies=policies, what_if=given)) == {"prefill": 1, "decode": 5}
+    assert now(run_module(MODULE, policies=policies, what_if={**given, "past": past})) == {"prefill": 3, "decode": 4}
+    older = {"prefill": {"wanted": [{"count": 3, "ago": 130}]}, "decode": {"changed": [{"by": 1, "ago": 70}]}}
+    assert now(run_module(MODULE, policies=policies, what_if={**given, "past": older})) == {"prefill": 1, "decode": 5}
+
+
 def exposition(folder: Path, name: str, seconds: float, **loads: Load) -> str:
     """What a coordinator shows of one endpoint for each engine role that has worked for so long, in a file."""
     rows = []
@@ -116,6 +130,11 @@ WRONG: tuple[tuple[dict[str, Any], str], ...] = (
     ({"policies": QUEUE, "what_if": {"instances": {"prefill": 1}, "values": {"prefill": 7}}}, "is no mapping"),
     ({"policies": QUEUE, "what_if": {"instances": {"prefill": 1}, "seconds": 0}}, "what_if.seconds"),
     ({"policies": QUEUE, "what_if": {"instances": {"prefill": 1}, "recorded": ["/no/such/file"]}}, "/no/such/file"),
+    (
+        {"policies": QUEUE, "what_if": {"instances": {"prefill": 1}, "past": {"prefill": {"wanted": [{"count": 1}]}}}},
+        "past.prefill.wanted[0]",
+    ),
+    ({"policies": QUEUE, "what_if": {"instances": {"prefill": 1}, "past": {"prefill": 4}}}, "what_if.past.prefill"),
     ({"policies": {"router": {}}, "what_if": {"instances": {"router": 1}}}, "router"),
     ({"namespace": "chat", "policies": QUEUE, "what_if": {"instances": {"prefill": 1}}}, "leave what_if out"),
 )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -31,17 +31,25 @@ _LONGEST = 86_400
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Counts of instances and pods by engine role, and values by engine role and metric. `seconds` lie between two expositions."""
+    """Counts of instances and pods and what HPA remembers, by engine role, and values by engine role and metric. `seconds` lie between
+    two expositions.
+    """
 
     counts: Mapping[str, hpa.Counts]
     values: Mapping[tuple[str, str], Fraction]
     seconds: float
+    pasts: Mapping[str, hpa.Past]
 
 
 def read(given: Mapping[str, Any], policies: Mapping[str, Any]) -> WhatIf:
     """Read the option `what_if` for these policies. Raises InputError with the path."""
     instances, pods = given.get("instances") or {}, given.get("pods_per_instance") or {}
-    for option, mapping in (("instances", instances), ("pods_per_instance", pods), ("values", given.get("values") or {})):
+    for option, mapping in (
+        ("instances", instances),
+        ("pods_per_instance", pods),
+        ("values", given.get("values") or {}),
+        ("past", given.get("past") or {}),
+    ):
         for role in mapping:
             if role not in policies:
                 _fail(f"there is no policy for {shown(role)}", f"{SOURCE}.{option}")
@@ -54,7 +62,8 @@ def read(given: Mapping[str, Any], policies: Mapping[str, Any]) -> WhatIf:
     seconds = 30.0 if given.get("seconds") is None else float(given["seconds"])
     if not 0 < seconds <= _LONGEST:
         _fail(f"{seconds:g} is no time between two texts: write seconds, {_LONGEST} at most", f"{SOURCE}.seconds")
-    return WhatIf(counts, dict(_values(given.get("values") or {})), seconds)
+    pasts = {role: _past(past, f"{SOURCE}.past.{role}") for role, past in (given.get("past") or {}).items()}
+    return WhatIf(counts, dict(_values(given.get("values") or {})), seconds, pasts)
 
 
 def evaluate(policies: Mapping[str, Mapping[str, Any]], wish: WhatIf, recorded: Sequence[str] = ()) -> dict[str, Any]:
@@ -62,7 +71,7 @@ def evaluate(policies: Mapping[str, Mapping[str, Any]], wish: WhatIf, recorded: 
     rows, scrapes = [], _scrapes(recorded, wish.seconds)
     for role, policy in policies.items():
         answers = _answers(role, policy["spec"], wish, scrapes)
-        rows.append(evaluated(role, policy["spec"], answers, wish.counts[role], hpa.Past()))
+        rows.append(evaluated(role, policy["spec"], answers, wish.counts[role], wish.pasts.get(role, hpa.Past())))
     lines = table(rows, (), ("What HPA would do",))
     without = [
         f"{row['engine_role']} {metric['name']}: {metric['problem']}" for row in rows for metric in row["metrics"] if metric["problem"]
@@ -115,6 +124,26 @@ def _values(given: Mapping[str, Any]) -> list[tuple[tuple[str, str], Fraction]]:
             if number is not None:
                 found.append(((str(role), bare(str(metric))), number))
     return found
+
+
+def _past(given: Any, path: str) -> hpa.Past:
+    """Counts that were wanted before, and changes that were made, each so many seconds `ago`."""
+    if not isinstance(given, Mapping) or set(given) - {"wanted", "changed"}:
+        _fail(f"{shown(given)}: write wanted (count, ago) and changed (by, ago)", path)
+    wanted = tuple(_remembered(given, "wanted", "count", path))
+    return hpa.Past(wanted, tuple(_remembered(given, "changed", "by", path)))
+
+
+def _remembered(given: Mapping[str, Any], what: str, number: str, path: str) -> Iterator[tuple[float, int]]:
+    rows = given.get(what) or []
+    for index, row in enumerate(rows if isinstance(rows, list) else [rows]):
+        place = f"{path}.{what}[{index}]"
+        if not isinstance(row, Mapping) or set(row) != {number, "ago"}:
+            _fail(f"{shown(row)}: write {number} and ago (seconds)", place)
+        ago = quantity(row["ago"])
+        if ago is None or ago < 0:
+            _fail(f"{shown(row['ago'])} is no number of seconds", f"{place}.ago")
+        yield float(ago), _count(row[number], f"{place}.{number}", least=0 if what == "wanted" else -_MOST)
 
 
 def _count(value: Any, path: str, *, least: int) -> int:
