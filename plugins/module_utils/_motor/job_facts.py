@@ -71,7 +71,8 @@ class Census:
             return
         key = labels[RULE_LABEL], labels[TASK_LABEL]
         if GROUP_LABEL not in labels:
-            self._nameless.setdefault(key, group["metadata"]["name"])
+            name = group["metadata"]["name"]
+            self._nameless[key] = min(self._nameless.get(key, name), name)  # the same one in whatever order they come
         if phase(group) == RUNNING:
             self._running[key][labels.get(GROUP_LABEL, "")] += 1
 

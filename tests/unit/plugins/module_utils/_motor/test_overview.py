@@ -98,9 +98,11 @@ def test_a_job_that_names_another_rule_is_held_by_that_one() -> None:
     assert row(alone("Inqueue", own=own), "p1")[:2] == ("held", "its scaling rule, ConfigMap chat/other-rule, does not exist")
 
 
-def test_a_pod_group_that_cannot_be_counted_holds_every_job_of_the_task() -> None:
-    stray = pod_group(job("p5", group=None), "Running")
-    found = snapshot([P1], [pod_group(P1, "Inqueue"), stray], rules=[TWO_TIERS])
+@pytest.mark.parametrize("others", [("p5",), ("p5", "p6"), ("p6", "p5")], ids=" ".join)
+def test_a_pod_group_that_cannot_be_counted_holds_every_job_of_the_task(others: tuple[str, ...]) -> None:
+    """Of several the same one is named, in whatever order they come."""
+    strays = [pod_group(job(name, group=None), "Running") for name in others]
+    found = snapshot([P1], [pod_group(P1, "Inqueue"), *strays], rules=[TWO_TIERS])
     assert row(found, "p1")[:2] == (
         "held",
         "PodGroup mindie-server-p5-uid-p5 has no label mind-cluster/group-name, so that the operator cannot count and holds every job of the task",
