@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .._motor import policy_verdicts, readiness
+from .._motor import readiness
 from .._motor.generation import generation
 from .._motor.plan import ABSENT, GONE, KNOWN, NO_PODS, REDUCED, RUNNING, Plan, Step, Write
 from .._motor.record import with_applied
@@ -93,14 +93,16 @@ class Execution:
         return frozenset(pod["metadata"]["uid"] for pod in pods if any(subject.has(pod) for subject in step.subjects))
 
     def _await(self, step: Step, stale: frozenset[str]) -> None:
-        if not step.until or not (step.always or self._wait):
+        if not (step.always or self._wait):
+            return
+        if step.autoscaled:
+            self._waiter.until_autoscaled(step.title, step.autoscaled, self._snapshot)
+        if not step.until:
             return
         stopping = deleted_workloads(self._snapshot)
         for found in stopping:  # they are not watched; their pods are
             self._snapshot = self._snapshot.without(found["kind"], found["metadata"]["name"])
-        if step.until in policy_verdicts.JUDGES:
-            self._waiter.until_scaling(step.title, step.until, step.engine_roles, self._snapshot)
-        elif step.until == RUNNING:
+        if step.until == RUNNING:
             about = [subject.name for subject in step.subjects]
             self._waiter.until(step.title, readiness.present(step.subjects, stale), self._snapshot, self._plan.counts, about)
         elif step.until != ABSENT:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from .._motor import policy_verdicts, readiness, terminal
+from .._motor import readiness, terminal
 from .._motor.errors import MotorError
 from .._motor.readiness import Verdict
 from .._motor.state import Snapshot
@@ -96,13 +96,13 @@ class Waiter:
                 self._late(what, seen, current)
             self._changed.wait(min(TICK if seen.done else LONGEST_TICK, max(0.01, self._patience.deadline - now)))
 
-    def until_scaling(self, what: str, until: str, engine_roles: Collection[str], snapshot: Snapshot) -> None:
-        """Return when the scaling policies of these engine roles are what a step waits for. Nobody's health matters."""
+    def until_autoscaled(self, what: str, judge: Callable[[Snapshot], Verdict], snapshot: Snapshot) -> None:
+        """Return when autoscalers and InstanceSets are as `judge` wants them. Nobody's health matters."""
         self._watch(snapshot.watched(health=False, scaling=True), snapshot)
         while True:
             self._changed.clear()
             current = self.current(snapshot)
-            seen = policy_verdicts.JUDGES[until](current, engine_roles)
+            seen = judge(current)
             self.progress.waiting(current, seen.seen)
             if seen.done:
                 return

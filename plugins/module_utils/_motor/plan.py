@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,6 @@ from .sizes import check_size
 
 GONE, REDUCED, NO_PODS, ABSENT, KNOWN, RUNNING = "gone", "reduced", "no_pods", "absent", "known", "running"
 AVAILABLE = "available"
-FOLLOWED, FROZEN, RELEASED = "followed", "frozen", "released"
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,8 @@ class Step:
     """Writes that do not depend on each other. `until` is what must be seen before the next step: `gone` (no pod of a surplus
     instance is left), `reduced` (as `gone`, and the Infer Operator makes none of them anew), `no_pods` (no pod of the service is
     left), `absent` (what was deleted in the foreground is gone), `known` (the Infer Operator works by what its set says now),
-    `running` (the new pods of the `subjects` run), `available` (all pods of a program are), `followed`, `frozen`, `released` (what
-    becomes of the scaling policies of `engine_roles`, see `policy_verdicts`) or nothing.
+    `running` (the new pods of the `subjects` run), `available` (all pods of a program are) or nothing.
+    `autoscaled` says instead what must be seen of autoscalers and InstanceSets, as a verdict over a snapshot.
 
     `always` says that this wait happens even when the user does not want to wait (NPUs must be free before growing).
     `idle` is waited for before the writes. `look_again`: what comes next depends on what is seen then, so it is observed and planned
@@ -81,7 +80,7 @@ class Step:
     always: bool = False
     subjects: tuple[Subject, ...] = ()
     idle: IdleWait | None = None
-    engine_roles: tuple[str, ...] = ()
+    autoscaled: Callable[[Any], Any] | None = None
     look_again: bool = False
 
 

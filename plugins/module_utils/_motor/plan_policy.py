@@ -11,6 +11,7 @@ that moment becomes `roles[].replicas` in the request that takes the policy away
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from . import drift, policy_verdicts
@@ -19,7 +20,7 @@ from .fields import MAX_COUNT
 from .guard import AUTOSCALE as VERB
 from .guard import require_finished, require_service, unfinished_verb
 from .owners import POLICY, has_policy
-from .plan import FOLLOWED, FROZEN, RELEASED, Plan, Step, Write, update
+from .plan import Plan, Step, Write, update
 from .policy_checks import BACKEND, REFUSE, require_autoscalable, require_range, require_roles, require_single_pods, require_unowned
 from .record import USER_CONFIG_KEY, with_data
 from .scaling_policy import AUTOSCALED, Policy, frozen, is_frozen, policy_of, same
@@ -52,7 +53,7 @@ def plan_policies(snapshot: Snapshot, stored: UserConfig, policies: Mapping[str,
     return Plan(
         verb=VERB,
         namespace=snapshot.namespace,
-        steps=(Step(title, writes, until=FOLLOWED, engine_roles=roles),) if changed else (),
+        steps=(Step(title, writes, autoscaled=partial(policy_verdicts.followed, roles)),) if changed else (),
         counts={**_recorded(stored, state), **target},
         counts_before=counts,
         data=dict((snapshot.config_map or {}).get("data") or {}),
@@ -100,10 +101,18 @@ def _freeze(snapshot: Snapshot, roles: Iterable[Mapping[str, Any]], counts: Mapp
     wanted = {
         role["name"]: frozen(policy_of(role) or {}, counts.get(role["name"], 0)) for role in followed if not is_frozen(policy_of(role))
     }
-    if not wanted and policy_verdicts.frozen(snapshot, names).done:
+    if not wanted and policy_verdicts.frozen(names, snapshot).done:
         return ()
     writes = (_patch(snapshot, wanted, {}, "HPA is to leave the count alone"),) if wanted else ()
-    return (Step(f"have HPA leave {' and '.join(names)} alone", writes, until=FROZEN, always=True, engine_roles=names, look_again=True),)
+    return (
+        Step(
+            f"have HPA leave {' and '.join(names)} alone",
+            writes,
+            always=True,
+            autoscaled=partial(policy_verdicts.frozen, names),
+            look_again=True,
+        ),
+    )
 
 
 def _release(snapshot: Snapshot, off: Mapping[str, int], data: Mapping[str, str]) -> tuple[Step, ...]:
@@ -116,7 +125,7 @@ def _release(snapshot: Snapshot, off: Mapping[str, int], data: Mapping[str, str]
         () if data == config_map.get("data") else (update(with_data(config_map, data), f"its counts become those that are live: {counts}"),)
     )
     write = _patch(snapshot, dict.fromkeys(off), off)
-    last = Step(f"take the policy of {names} away", (write,), until=RELEASED, engine_roles=tuple(off))
+    last = Step(f"take the policy of {names} away", (write,), autoscaled=partial(policy_verdicts.released, tuple(off)))
     return (Step("update motor-config", early), last) if early else (last,)
 
 

@@ -9,13 +9,12 @@ HPA's controller sets no observedGeneration; what shows that it has read a new s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from .compare import differences
 from .infer_service_set import counts as set_counts
 from .owners import INSTANCE_SET, SCALED_OBJECT, target_of
-from .plan import FOLLOWED, FROZEN, RELEASED
 from .readiness import Verdict
 from .scaling_policy import FROZEN_METRIC, is_frozen, limits, normal, policy_of, same
 from .state import Snapshot, infer_roles, instance_set_of
@@ -25,22 +24,19 @@ Object = Mapping[str, Any]
 _CANNOT = (("AbleToScale", "FailedGetScale"), ("ScalingActive", "ScalingDisabled"))
 
 
-def followed(snapshot: Snapshot, engine_roles: Collection[str]) -> Verdict:
+def followed(engine_roles: Collection[str], snapshot: Snapshot) -> Verdict:
     """The autoscalers are as the policies say, and the counts are within their limits."""
     return _verdict(_unfollowed(snapshot, role) for role in infer_roles(snapshot) if role["name"] in engine_roles)
 
 
-def frozen(snapshot: Snapshot, engine_roles: Collection[str]) -> Verdict:
+def frozen(engine_roles: Collection[str], snapshot: Snapshot) -> Verdict:
     """HPA has heard that it is to leave the counts alone: none of its passes that could still change one is under way."""
     return _verdict(_unfrozen(snapshot, role) for role in infer_roles(snapshot) if role["name"] in engine_roles)
 
 
-def released(snapshot: Snapshot, engine_roles: Collection[str]) -> Verdict:
+def released(engine_roles: Collection[str], snapshot: Snapshot) -> Verdict:
     """There is no autoscaler any more, and the counts are those of the InferServiceSet."""
     return _verdict(_unreleased(snapshot, role) for role in infer_roles(snapshot) if role["name"] in engine_roles)
-
-
-JUDGES: Mapping[str, Callable[[Snapshot, Collection[str]], Verdict]] = {FOLLOWED: followed, FROZEN: frozen, RELEASED: released}
 
 
 def scaler_of(snapshot: Snapshot, engine_role: str) -> Object | None:
