@@ -20,10 +20,10 @@ from typing import Any, cast
 
 import pytest
 from metrics_adaptor import front as fronts
-from metrics_adaptor import server
+from metrics_adaptor import metrics, server
 from metrics_adaptor.book import Book
 from metrics_adaptor.front import AUTHORITY, NAMES, Front, Rules
-from metrics_adaptor.metrics import Counters
+from metrics_adaptor.metrics import Counters, Facts, Itself
 
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster import certificates as library
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Api, ApiError
@@ -121,7 +121,7 @@ class Place:
         return request(self.connect(context), path, **headers)
 
     def told(self) -> str:
-        return "\n".join(self.counters.families())
+        return metrics.render(Facts(self.counters, Itself("", True, 0.0, 0, ()), (), (), 0.0))
 
 
 def request(connection: http.client.HTTPSConnection, path: str = ROOT, **headers: str) -> tuple[int, Any]:

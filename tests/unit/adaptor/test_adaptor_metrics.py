@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from metrics_adaptor import metrics
 from metrics_adaptor.book import Report
-from metrics_adaptor.metrics import Counters, Itself
+from metrics_adaptor.metrics import Counters, Facts, Itself
 from prometheus_client.parser import text_string_to_metric_families
 
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.watch import Health
@@ -59,7 +59,7 @@ def test_what_was_counted_and_seen_is_told() -> None:
     counters.request("value", 503, "Stale")
     counters.refused("wrong name")
     counters.answers.observe(0.002)
-    found = read(metrics.render(counters, ITSELF, [report()], [health()], 100.0))
+    found = read(metrics.render(Facts(counters, ITSELF, [report()], [health()], 100.0)))
     wanted = {
         ("build_info", ("abc",)): 1,
         ("ready", ()): 1,
@@ -87,7 +87,7 @@ def test_what_was_counted_and_seen_is_told() -> None:
 
 def test_what_is_not_known_has_no_sample() -> None:
     found = read(
-        metrics.render(Counters(), Itself("", False, 0.0, 0, ()), [report(age=None)], [health(heard=0.0), health(unknown=True)], 5.0)
+        metrics.render(Facts(Counters(), Itself("", False, 0.0, 0, ()), [report(age=None)], [health(heard=0.0), health(unknown=True)], 5.0))
     )
     names = {name for name, dummy in found}
     assert not names & {

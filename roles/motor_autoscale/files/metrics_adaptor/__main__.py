@@ -22,7 +22,7 @@ from .book import Book
 from .fetch import Fetcher
 from .finder import Finder
 from .front import Front
-from .metrics import Counters, Itself
+from .metrics import Counters, Facts, Itself
 from .scraper import Crew
 from .server import Desk, Doors
 from .settings import EVERYWHERE, Settings
@@ -93,7 +93,7 @@ class Adaptor:
     def _metrics(self) -> str:
         front = self._front
         itself = Itself(self._version, front.ready, front.expires, front.reloads, tuple(front.problems))
-        return metrics.render(self._counters, itself, self._book.services(), self._finder.health(), time.monotonic())
+        return metrics.render(Facts(self._counters, itself, self._book.services(), self._finder.health(), time.monotonic()))
 
 
 if __name__ == "__main__":

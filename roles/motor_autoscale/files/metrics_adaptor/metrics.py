@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster import prometheus
@@ -45,18 +45,10 @@ class Counters:
         with self._lock:
             self._refused[(why,)] += 1
 
-    def families(self) -> Iterator[str]:
-        """Their lines."""
+    def counted(self) -> tuple[list[Sample], list[Sample], list[Sample]]:
+        """Requests, values that there were not, and who was not let in."""
         with self._lock:
-            requests, missing, refused = list(self._requests.items()), list(self._missing.items()), list(self._refused.items())
-        yield from _counter("requests_total", "Requests that were answered, by what was asked.", ("asked", "code"), requests)
-        yield from _counter("values_missing_total", "Values that there were not, by the reason.", ("reason",), missing)
-        yield from _counter("refused_total", "Connections and requests that were not let in.", ("why",), refused)
-        yield from prometheus.histogram(f"{PREFIX}_answer_seconds", "How long an answer took.", self.answers)
-
-
-def _counter(name: str, text: str, labels: tuple[str, ...], counted: Iterable[Sample]) -> Iterator[str]:
-    return prometheus.family(f"{PREFIX}_{name}", "counter", text, labels, counted)
+            return list(self._requests.items()), list(self._missing.items()), list(self._refused.items())
 
 
 @dataclass(frozen=True)
@@ -70,51 +62,128 @@ class Itself:
     problems: Iterable[str]
 
 
-def render(counters: Counters, itself: Itself, services: Iterable[Report], watches: Iterable[Health], now: float) -> str:
-    """All metrics as text. `now` is the clock of the watches, which does not jump."""
-    return "\n".join([*_itself(itself), *counters.families(), *_services(tuple(services)), *_watches(tuple(watches), now)]) + "\n"
+@dataclass(frozen=True)
+class Facts:
+    """Everything that is told. `now` is the clock of the watches, which does not jump."""
+
+    counters: Counters
+    itself: Itself
+    services: Sequence[Report]
+    watches: Sequence[Health]
+    now: float
 
 
-def _itself(itself: Itself) -> Iterator[str]:
-    yield from _gauge("build_info", "The version of the code.", ("version",), [((itself.version,), 1)] if itself.version else ())
-    yield from _gauge("ready", "Whether the API server can be answered.", (), [((), itself.ready)])
-    ends = [((), itself.expires)] if itself.expires else ()
-    yield from _gauge("certificate_expiry_seconds", "When the serving certificate ends, since the epoch.", (), ends)
-    yield from _counter("certificate_loads_total", "How often certificate and rules were loaded.", (), [((), itself.reloads)])
-    troubles = [((what,), what in itself.problems) for what in ("rules", "certificate")]
-    yield from _gauge("trouble", "Whether who may come in, or the certificate, cannot be read.", ("what",), troubles)
+@dataclass(frozen=True)
+class Family:
+    """One metric: everything that is written of it, and where its samples come from."""
+
+    name: str
+    kind: str
+    help: str
+    labels: tuple[str, ...]
+    samples: Callable[[Facts], Iterable[Sample]]
 
 
-_SERVICE = ("namespace", "service")
+def render(facts: Facts) -> str:
+    """All metrics as text."""
+    lines: list[str] = []
+    for family in FAMILIES:
+        lines += prometheus.family(f"{PREFIX}_{family.name}", family.kind, family.help, family.labels, family.samples(facts))
+    lines += prometheus.histogram(f"{PREFIX}_{ANSWERS}", ANSWERS_HELP, facts.counters.answers)
+    return "\n".join(lines) + "\n"
+
+
+def _build(facts: Facts) -> Iterator[Sample]:
+    if facts.itself.version:
+        yield (facts.itself.version,), 1
+
+
+def _expiry(facts: Facts) -> Iterator[Sample]:
+    if facts.itself.expires:
+        yield (), facts.itself.expires
+
+
+def _troubles(facts: Facts) -> Iterator[Sample]:
+    for what in ("rules", "certificate"):
+        yield (what,), what in facts.itself.problems
+
+
+def _counted(which: int) -> Callable[[Facts], Iterable[Sample]]:
+    return lambda facts: facts.counters.counted()[which]
+
+
+def _of_service(value: Callable[[Report], float | None]) -> Callable[[Facts], Iterator[Sample]]:
+    """One number for each service, where there is one."""
+
+    def samples(facts: Facts) -> Iterator[Sample]:
+        for report in facts.services:
+            found = value(report)
+            if found is not None:
+                yield (report.namespace, report.name), found
+
+    return samples
+
+
+def _failures(facts: Facts) -> Iterator[Sample]:
+    for report in facts.services:
+        for reason, count in report.failures.items():
+            yield (report.namespace, report.name, reason), count
+
+
+def _shown(which: int) -> Callable[[Facts], Iterator[Sample]]:
+    def samples(facts: Facts) -> Iterator[Sample]:
+        for report in facts.services:
+            for role, counts in report.shown.items():
+                yield (report.namespace, report.name, role), counts[which]
+
+    return samples
+
+
+def _problems(facts: Facts) -> Iterator[Sample]:
+    for report in facts.services:
+        for role, found in report.problems.items():
+            yield (report.namespace, report.name, role, found.reason), 1
+
+
+def _of_watch(value: Callable[[Health, float], float | None]) -> Callable[[Facts], Iterator[Sample]]:
+    """One number for each watch of a kind that the server knows, where there is one."""
+
+    def samples(facts: Facts) -> Iterator[Sample]:
+        for watch in facts.watches:
+            found = None if watch.unknown else value(watch, facts.now)
+            if found is not None:
+                yield (watch.kind, watch.namespace or ""), found
+
+    return samples
+
+
+def _silence(watch: Health, now: float) -> float | None:
+    return now - watch.heard if watch.heard else None
+
+
+_SERVICE, _WATCH = ("namespace", "service"), ("kind", "namespace")
 _ROLE = (*_SERVICE, "engine_role")
-
-
-def _services(reports: Sequence[Report]) -> Iterator[str]:
-    names = [(report, (report.namespace, report.name)) for report in reports]
-    yield from _gauge("services", "Services that are looked at.", (), [((), len(reports))])
-    yield from _counter("scrapes_total", "Looks at the coordinator.", _SERVICE, [(name, report.scrapes) for report, name in names])
-    failures = [((*name, reason), count) for report, name in names for reason, count in report.failures.items()]
-    yield from _counter("scrape_failures_total", "Looks that told nothing, by the reason.", (*_SERVICE, "reason"), failures)
-    yield from _gauge("scrape_seconds", "How long the last look took.", _SERVICE, [(name, report.seconds) for report, name in names])
-    yield from _gauge("scrape_bytes", "How large the last answer was.", _SERVICE, [(name, report.size) for report, name in names])
-    ages = [(name, report.age) for report, name in names if report.age is not None]
-    yield from _gauge("scrape_age_seconds", "How old the last good look is.", _SERVICE, ages)
-    shown = [((*name, role), counts) for report, name in names for role, counts in report.shown.items()]
-    yield from _gauge("instances", "Instances that the coordinator shows.", _ROLE, [(labels, counts[0]) for labels, counts in shown])
-    yield from _gauge("endpoints", "Endpoints that it shows.", _ROLE, [(labels, counts[1]) for labels, counts in shown])
-    problems = [((*name, role, found.reason), 1) for report, name in names for role, found in report.problems.items()]
-    yield from _gauge("no_value", "Engine roles that nothing can be said of now, and why.", (*_ROLE, "reason"), problems)
-
-
-def _watches(watches: Sequence[Health], now: float) -> Iterator[str]:
-    named = [(watch, (watch.kind, watch.namespace or "")) for watch in watches if not watch.unknown]
-    labels = ("kind", "namespace")
-    yield from _gauge("watch_synced", "Whether the watch has its first list.", labels, [(name, watch.synced) for watch, name in named])
-    yield from _gauge("watch_failing", "Whether its last request failed.", labels, [(name, bool(watch.errors)) for watch, name in named])
-    yield from _counter("watch_restarts_total", "How often it began anew.", labels, [(name, watch.restarts) for watch, name in named])
-    silent = [(name, now - watch.heard) for watch, name in named if watch.heard]
-    yield from _gauge("watch_silent_seconds", "How long nothing was heard.", labels, silent)
-
-
-def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Iterable[Sample]) -> Iterator[str]:
-    return prometheus.family(f"{PREFIX}_{name}", "gauge", text, labels, samples)
+ANSWERS, ANSWERS_HELP = "answer_seconds", "How long an answer took."
+FAMILIES = (
+    Family("build_info", "gauge", "The version of the code.", ("version",), _build),
+    Family("ready", "gauge", "Whether the API server can be answered.", (), lambda facts: [((), facts.itself.ready)]),
+    Family("certificate_expiry_seconds", "gauge", "When the serving certificate ends, since the epoch.", (), _expiry),
+    Family("certificate_loads_total", "counter", "How often it was loaded.", (), lambda facts: [((), facts.itself.reloads)]),
+    Family("trouble", "gauge", "Whether the certificate, or the rules who may come in, cannot be read.", ("what",), _troubles),
+    Family("requests_total", "counter", "Requests of the API server, by what was asked.", ("asked", "code"), _counted(0)),
+    Family("values_missing_total", "counter", "Requests for a value that there was not, by the reason.", ("reason",), _counted(1)),
+    Family("refused_total", "counter", "Connections and requests that were not let in.", ("why",), _counted(2)),
+    Family("services", "gauge", "Services that are looked at.", (), lambda facts: [((), len(facts.services))]),
+    Family("scrapes_total", "counter", "Looks at the coordinator.", _SERVICE, _of_service(lambda report: report.scrapes)),
+    Family("scrape_failures_total", "counter", "Looks that told nothing, by the reason.", (*_SERVICE, "reason"), _failures),
+    Family("scrape_seconds", "gauge", "How long the last look took.", _SERVICE, _of_service(lambda report: report.seconds)),
+    Family("scrape_bytes", "gauge", "How large the last answer was.", _SERVICE, _of_service(lambda report: report.size)),
+    Family("scrape_age_seconds", "gauge", "How old the last good look is.", _SERVICE, _of_service(lambda report: report.age)),
+    Family("instances", "gauge", "Instances that the coordinator shows.", _ROLE, _shown(0)),
+    Family("endpoints", "gauge", "Endpoints that it shows.", _ROLE, _shown(1)),
+    Family("no_value", "gauge", "Engine roles that nothing can be said of now, and why.", (*_ROLE, "reason"), _problems),
+    Family("watch_synced", "gauge", "Whether the watch has its first list.", _WATCH, _of_watch(lambda watch, now: watch.synced)),
+    Family("watch_failing", "gauge", "Whether its last request failed.", _WATCH, _of_watch(lambda watch, now: bool(watch.errors))),
+    Family("watch_restarts_total", "counter", "How often it began anew.", _WATCH, _of_watch(lambda watch, now: watch.restarts)),
+    Family("watch_silent_seconds", "gauge", "How long nothing was heard.", _WATCH, _of_watch(_silence)),
+)
