@@ -132,59 +132,6 @@ def test_scaling_by_hand_is_refused_and_deploying_again_keeps_what_the_load_has_
     assert succeeded(service.deploy(allow_restart=True))["service"]["counts"]["decode"] == 4
 
 
-# What is wrong with a coordinator, and the reason that HPA is given for it.
-DISTURBANCES: dict[str, tuple[str, Callable[[Scene, Service], Any]]] = {
-    "stopped": ("Unreachable", lambda scene, service: scene.stage.stop(service.coordinator)),
-    "one endpoint does not answer": ("Partial", lambda scene, service: service.coordinator.failing.add(engine_pods(service)[0])),
-    "half of them do not answer": ("Partial", lambda scene, service: service.coordinator.failing.update(engine_pods(service)[::2])),
-    **{
-        mood: (reason, lambda scene, service, mood=mood: setattr(service.coordinator, "mood", mood))
-        for mood, reason in {
-            play.EMPTY: "Empty",
-            play.GARBAGE: "Unreadable",
-            play.TRUNCATED: "Unreadable",
-            play.CUT: "Unreachable",
-            play.HUGE: "TooLarge",
-            play.ENDLESS: "TooLarge",
-            play.SILENT: "TooSlow",
-            play.SLOW: "TooSlow",
-            play.FAILING: "HttpError",
-            play.MOVED: "HttpError",
-        }.items()
-    },
-}
-
-
-def engine_pods(service: Service) -> list[str]:
-    return [engine.endpoint.pod for engine in service.coordinator.engines() if engine.endpoint.engine_role == "decode"]
-
-
-def test_nothing_is_scaled_in_when_the_load_is_not_known_whatever_is_wrong(scene: Scene, services: list[Service]) -> None:
-    """All disturbances at once, each of a service of its own."""
-    crowd = dict(zip(DISTURBANCES, scene.crowd(len(DISTURBANCES)), strict=True))
-    for one in crowd.values():
-        one.coordinator.loads = {"prefill": IDLE, "decode": BUSY}
-        succeeded(one.policies(decode=policy(1, 3)))
-    together(lambda one=one: one.until("decode", 3, 60) for one in crowd.values())
-    for name, one in crowd.items():
-        DISTURBANCES[name][1](scene, one)
-        one.coordinator.loads["decode"] = Load(waiting=3, running=3, finished=5)
-    decode = [(one, "decode") for one in crowd.values()]
-    hold(decode, QUICK["stale_after"])
-    told = together(lambda one=one: one.until_active("decode", "False", 20) for one in crowd.values())
-    assert all("external.metrics.k8s.io" in text or "external metric" in text for text in told)
-    hold(decode, LOOKS)
-    answers = {name: one.read(WAITING, "decode") for name, one in crowd.items()}
-    assert {status for status, dummy in answers.values()} == {503}, answers
-    reasons = {name: answer["details"]["causes"][0]["reason"] for name, (dummy, answer) in answers.items()}
-    assert reasons == {name: reason for name, (reason, dummy) in DISTURBANCES.items()}
-    for one in crowd.values():
-        one.coordinator.mood = play.FINE
-        one.coordinator.failing.clear()
-    scene.stage.start(crowd["stopped"].coordinator)
-    together(lambda one=one: one.until("decode", 1, 40) for one in crowd.values())
-
-
 def test_nothing_is_scaled_in_when_the_coordinator_shows_the_same_for_ever(service: Service) -> None:
     """It goes on telling what it has collected before an engine published something that it cannot read."""
     service.coordinator.loads["decode"] = Load(waiting=4, running=6, finished=20)
@@ -270,3 +217,56 @@ def test_removed_the_api_goes_first_and_namespaces_can_be_deleted(scene: Scene, 
         "motor_deploy_config"
     ]["d_instances_num"] == service.count("decode")
     scene.adaptor.install("*")
+
+
+# What is wrong with a coordinator, and the reason that HPA is given for it.
+DISTURBANCES: dict[str, tuple[str, Callable[[Scene, Service], Any]]] = {
+    "stopped": ("Unreachable", lambda scene, service: scene.stage.stop(service.coordinator)),
+    "one endpoint does not answer": ("Partial", lambda scene, service: service.coordinator.failing.add(engine_pods(service)[0])),
+    "half of them do not answer": ("Partial", lambda scene, service: service.coordinator.failing.update(engine_pods(service)[::2])),
+    **{
+        mood: (reason, lambda scene, service, mood=mood: setattr(service.coordinator, "mood", mood))
+        for mood, reason in {
+            play.EMPTY: "Empty",
+            play.GARBAGE: "Unreadable",
+            play.TRUNCATED: "Unreadable",
+            play.CUT: "Truncated",
+            play.HUGE: "TooLarge",
+            play.ENDLESS: "TooLarge",
+            play.SILENT: "TooSlow",
+            play.SLOW: "TooSlow",
+            play.FAILING: "HttpError",
+            play.MOVED: "HttpError",
+        }.items()
+    },
+}
+
+
+def engine_pods(service: Service) -> list[str]:
+    return [engine.endpoint.pod for engine in service.coordinator.engines() if engine.endpoint.engine_role == "decode"]
+
+
+def test_nothing_is_scaled_in_when_the_load_is_not_known_whatever_is_wrong(scene: Scene, services: list[Service]) -> None:
+    """All disturbances at once, each of a service of its own."""
+    crowd = dict(zip(DISTURBANCES, scene.crowd(len(DISTURBANCES)), strict=True))
+    for one in crowd.values():
+        one.coordinator.loads = {"prefill": IDLE, "decode": BUSY}
+        succeeded(one.policies(decode=policy(1, 3)))
+    together(lambda one=one: one.until("decode", 3, 60) for one in crowd.values())
+    for name, one in crowd.items():
+        DISTURBANCES[name][1](scene, one)
+        one.coordinator.loads["decode"] = Load(waiting=3, running=3, finished=5)
+    decode = [(one, "decode") for one in crowd.values()]
+    hold(decode, QUICK["stale_after"])
+    told = together(lambda one=one: one.until_active("decode", "False", 20) for one in crowd.values())
+    assert all("external.metrics.k8s.io" in text or "external metric" in text for text in told)
+    hold(decode, LOOKS)
+    answers = {name: one.read(WAITING, "decode") for name, one in crowd.items()}
+    assert {status for status, dummy in answers.values()} == {503}, answers
+    reasons = {name: answer["details"]["causes"][0]["reason"] for name, (dummy, answer) in answers.items()}
+    assert reasons == {name: reason for name, (reason, dummy) in DISTURBANCES.items()}
+    for one in crowd.values():
+        one.coordinator.mood = play.FINE
+        one.coordinator.failing.clear()
+    scene.stage.start(crowd["stopped"].coordinator)
+    together(lambda one=one: one.until("decode", 1, 40) for one in crowd.values())
