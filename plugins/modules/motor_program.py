@@ -24,6 +24,8 @@ extends_documentation_fragment:
   - ascend.mindie.auth
   - ascend.mindie.attributes
   - ascend.mindie.attributes.actiongroup_motor
+requirements:
+  - Python library cryptography >= 42, with O(api)
 attributes:
   check_mode:
     support: full
