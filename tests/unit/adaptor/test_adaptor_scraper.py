@@ -241,7 +241,7 @@ class There:
 
 @contextlib.contextmanager
 def scraping(there: There, interval: float = 0.2) -> Iterator[Book]:
-    book = Book(Limits(stale_after=5.0))
+    book = Book(Limits(stale_after=60.0))
     crew = Crew(there, book, Fetcher(TIMEOUT, LARGEST), interval)  # type: ignore[arg-type]  # it is all that it asks of one
     crew.start()
     try:
