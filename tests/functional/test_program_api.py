@@ -382,3 +382,16 @@ def test_no_key_is_in_results_or_diffs(programs: Served) -> None:
         plain = serving.private_key.splitlines()[1:-1]
         hidden = certificates.encoded(serving.private_key)
         assert not [part for part in (*plain, hidden, hidden[100:140]) if part in text]
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_without_the_library_the_message_names_it_and_what_needs_none_works(
+    programs: Served, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    monkeypatch.setattr(library, "CRYPTOGRAPHY_IMPORT_ERROR", "No module named 'cryptography'")
+    if state == "absent":
+        unchanged(programs.remove(api=API), programs)
+        return
+    failed = programs.install()
+    assert failed["reason"] == "LibraryMissing" and "cryptography >= 42" in failed["msg"] and programs.proxy.requests == []
+    assert succeeded(programs.install(api=None))["changed"]

@@ -21,7 +21,7 @@ try:
 except ImportError:
     CRYPTOGRAPHY_IMPORT_ERROR: str | None = traceback.format_exc()
 else:
-    CRYPTOGRAPHY_IMPORT_ERROR = None
+    CRYPTOGRAPHY_IMPORT_ERROR = None if hasattr(x509.Certificate, "not_valid_after_utc") else "cryptography is older than 42"
 
 if TYPE_CHECKING:
     Key = ec.EllipticCurvePrivateKey
