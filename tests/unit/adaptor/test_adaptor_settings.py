@@ -12,6 +12,7 @@ import pytest
 from metrics_adaptor import settings
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
+from tests.cluster.certificates import Authority, pem
 
 
 def read(**given: Any) -> settings.Settings:
@@ -34,9 +35,10 @@ def test_everything_can_be_said() -> None:
         "port": 1,
         "http_port": 2,
     }
-    found = read(**given, tls={"verify": False, "ca": "PEM"}, certificate="/elsewhere")
+    authority = pem(Authority.new("coordinators").certificate).decode()
+    found = read(**given, tls={"verify": False, "ca": authority}, certificate="/elsewhere")
     assert all(getattr(found, name) == value for name, value in given.items())
-    assert found.tls == settings.Tls(False, "PEM") and found.certificate == "/elsewhere"
+    assert found.tls == settings.Tls(False, authority) and found.certificate == "/elsewhere"
 
 
 @pytest.mark.parametrize(
@@ -48,6 +50,7 @@ def test_everything_can_be_said() -> None:
         ({"tls": {"verfy": True}}, "unknown"),
         ({"tls": {"verify": "yes"}}, "tls.verify"),
         ({"tls": {"ca": 5}}, "PEM"),
+        ({"tls": {"ca": "no PEM"}}, "PEM"),
         ({"interval": 0}, "from 0.5 to 300"),
         ({"interval": True}, "number of seconds"),
         ({"interval": "5"}, "number of seconds"),

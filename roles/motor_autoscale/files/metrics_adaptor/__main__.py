@@ -32,6 +32,8 @@ LOG = logging.getLogger(__name__)
 COLLECT_AFTER = (100_000, 50, 100)
 # For so long a pod that ends is still asked: the API server hears of it a moment later.
 LEAVING_SECONDS = 2.0
+# For so long the API server may take to tell who may come in.
+RULES_SECONDS = 5.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -64,7 +66,8 @@ class Adaptor:
     def __init__(self, api: Api, wanted: Settings, version: str) -> None:
         self._wanted, self._version = wanted, version
         self._counters = Counters()
-        self._front = Front(api, Path(wanted.certificate))
+        # What does not work is tried again soon anyway.
+        self._front = Front(api.within(RULES_SECONDS).pausing(None), Path(wanted.certificate))
         self._book = Book(Limits(wanted.window, wanted.stale_after, wanted.frozen_after))
         self._finder = Finder(api, wanted.namespaces or (EVERYWHERE,))
         fetcher = Fetcher(timeout=wanted.timeout, largest=wanted.largest, verify=wanted.tls.verify, ca=wanted.tls.ca)

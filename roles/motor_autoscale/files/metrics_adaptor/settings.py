@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -119,9 +120,19 @@ def _tls(document: Document, fields: Fields) -> Tls:
         return Tls()
     _refuse_unknown(document, ("tls",), document.value(("tls",)), {"verify", "ca"})
     authorities = document.value(("tls", "ca"), "")
-    if not isinstance(authorities, str):
+    if not isinstance(authorities, str) or not _is_pem(authorities):
         raise document.error(("tls", "ca"), "write certificates as PEM text")
     return Tls(fields.boolean(("tls", "verify"), True), authorities)
+
+
+def _is_pem(text: str) -> bool:
+    """Whether these are certificates that can be trusted; none are as good as those of the system."""
+    try:
+        if text:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError):
+        return False
+    return True
 
 
 def _refuse_unknown(document: Document, path: tuple[str, ...], found: Any, known: set[str]) -> None:
