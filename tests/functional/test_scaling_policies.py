@@ -43,7 +43,7 @@ QUEUE = {"min": 1, "max": 6, "preset": "queue", "scale_in": QUICK_IN}
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A cluster whose API server reaches pods."""
-    with Cluster(a3_nodes=24, cpu_nodes=1, infer_operator=True, egress=True) as running:
+    with Cluster(a3_nodes=60, cpu_nodes=1, infer_operator=True, egress=True) as running:
         yield running
 
 
@@ -365,14 +365,14 @@ def test_a_cluster_without_autoscaling_v2_is_found_out_before_anything_is_writte
 
 
 def test_more_instances_than_npus_are_refused_unless_that_is_not_asked(on_set: Driver) -> None:
-    """24 servers of 16 NPUs; an instance of the example has a whole one."""
+    """60 servers of 16 NPUs, and instances of four whole ones."""
     driver = on_set
-    driver.config["motor_deploy_config"].update(p_instances_num=2, d_instances_num=1)
+    driver.config["motor_deploy_config"].update(single_p_instance_pod_num=4)
     succeeded(driver.deploy())
     policies = {"prefill": {**QUEUE, "max": 16}, "decode": {**QUEUE, "max": 16}}
     refused = policy(driver, **policies)
     assert refused["reason"] == "TooFewNpus" and driver.proxy.mutating() == []
-    assert "prefill: 14 more of 1 x 16 NPUs" in refused["msg"] and "decode: 15 more of 1 x 16 NPUs" in refused["msg"]
+    assert "prefill: 14 more of 4 x 16 NPUs" in refused["msg"] and "decode: 15 more of 1 x 16 NPUs" in refused["msg"]
     succeeded(policy(driver, **policies, check_capacity=False))
 
 
