@@ -18,7 +18,7 @@ from metrics_adaptor.book import ROLE_LABEL, SERVICE_LABEL, SET_LABEL, Book
 from metrics_adaptor.fetch import Fetcher, Unanswered
 from metrics_adaptor.finder import Service
 from metrics_adaptor.scraper import Coordinator as Reader
-from metrics_adaptor.scraper import Crew
+from metrics_adaptor.scraper import Crew, Look
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.load import Limits, NoValue, Scrape
 from tests.cluster.certificates import Authority, pem
@@ -336,3 +336,32 @@ def test_values_have_the_time_of_day_and_reports_tell_how_it_goes(stage: Stage, 
         assert report.problems["prefill"].reason == "Partial" and "decode" not in report.problems
         played.mood = moods.EMPTY
         wait_for(lambda: book.services()[0].failures.get("Empty"), 10, "the answer is empty")
+
+
+def test_what_nobody_has_thought_of_ends_neither_the_looks_nor_the_search(
+    stage: Stage, played: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = {"look": True, "search": True}
+    look, services = Reader.look, There.services
+
+    def may_look(self: Reader) -> Look:
+        if broken["look"]:
+            raise RuntimeError("nobody has thought of this")
+        return look(self)
+
+    def may_search(self: There) -> list[Service]:
+        if broken["search"]:
+            raise KeyError("name")
+        return services(self)
+
+    monkeypatch.setattr(Reader, "look", may_look)
+    monkeypatch.setattr(There, "services", may_search)
+    there = There(served(stage, played))
+    with scraping(there) as book:
+        time.sleep(0.3)
+        assert not book.known
+        broken["search"] = False
+        there.changed.set()
+        wait_for(lambda: book.known and answer(book) == "Unreadable", 10, "the look has failed")
+        broken["look"] = False
+        wait_for(lambda: answer(book) == 7.0, 10, "the looks go on")

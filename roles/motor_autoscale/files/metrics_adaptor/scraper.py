@@ -91,7 +91,7 @@ class Scraper:
         failures, pause = 0, random.uniform(0, 0.2) * self._interval
         said = ""
         while not self._stop.wait(pause):
-            look = self._coordinator.look()
+            look = self._looked()
             if self._stop.is_set():
                 return
             self._tell(self.service, look)
@@ -101,6 +101,14 @@ class Scraper:
                 LOG.log(logging.WARNING if problem else logging.INFO, "%s/%s: %s", *self.service.key, problem or "answers")
             failures = failures + 1 if look.scrape.problem else 0
             pause = max(0.1, self._interval * max(1, min(failures, SELDOM)) * random.uniform(0.9, 1.1) - look.seconds)
+
+    def _looked(self) -> Look:
+        """One look, whatever comes of it: the next one may do better."""
+        try:
+            return self._coordinator.look()
+        except Exception:
+            LOG.exception("cannot make anything of what %s/%s answers", *self.service.key)
+            return Look(_failed(NoValue("Unreadable", "nothing could be made of what the coordinator answers; the log says why")), 0.0, 0)
 
 
 class Crew:
@@ -124,11 +132,18 @@ class Crew:
     def _run(self) -> None:
         while not self._stop.is_set():
             if self._finder.synced:
-                self._sync()
+                self._try_to_sync()
             self._finder.changed.wait(LOOK_SECONDS if self._finder.synced else 0.2)
             self._finder.changed.clear()
         for scraper in self._scrapers.values():
             scraper.stop()
+
+    def _try_to_sync(self) -> None:
+        """Whatever is wrong with one object, services that are known are looked at, and the next change is another try."""
+        try:
+            self._sync()
+        except Exception:
+            LOG.exception("cannot tell which services there are")
 
     def _sync(self) -> None:
         wanted = {service.key: service for service in self._finder.services()}
