@@ -111,10 +111,14 @@ def test_policies_of_the_inventory_are_applied_when_a_service_is_deployed(on_set
         "mindie_node_ports": "auto",
         "mindie_scaling_policies": POLICIES,
     }
-    play(driver, "deploy", **given)
+    # Nothing but the user config says where the service is. Of the services in the inventory, others have no policies.
+    here = services(one={"mindie_adaptor": "existing", "mindie_wait_timeout": 60, **given})
+    run("deploy", here, driver.proxy.kubeconfig)
     assert "vllm-0-prefill-scaler" in driver.get("horizontalpodautoscalers", SCALERS)
-    assert play(driver, "deploy", **given).actions == []
-    assert play(driver, "site", **given).actions == []
+    for playbook in ("deploy", "site"):
+        assert run(playbook, here, driver.proxy.kubeconfig).actions == []
+    here["all"]["children"]["motor_services"]["hosts"]["other"] = {"mindie_namespace": "elsewhere", "mindie_adaptor": "existing"}
+    assert run("autoscale", here, driver.proxy.kubeconfig).actions == []
 
 
 @pytest.mark.parametrize(
@@ -149,6 +153,7 @@ def test_what_a_survey_gives_as_text_is_read_as_what_it_stands_for(tmp_path: Pat
         "__motor_autoscale_load == {'requests': 5}",
         "__motor_autoscale_rights | map(attribute='namespace') | list == ['kube-system', 'chat', 'search']",
     ]
+    (tmp_path / "user_config.json").write_text('{"motor_deploy_config": {"job_id": "talk"}}')
     done = ansible_playbook(
         tmp_path,
         look(given, *conditions),
@@ -157,6 +162,12 @@ def test_what_a_survey_gives_as_text_is_read_as_what_it_stands_for(tmp_path: Pat
         look({}, "__motor_autoscale_settings.tls.verify is true", "__motor_autoscale_places == []", "__motor_autoscale_policies == {}"),
         look({"mindie_adaptor_namespaces": ["*"]}, "__motor_autoscale_everywhere", "'namespace' not in __motor_autoscale_rights[1]"),
         look({"mindie_namespace": "chat"}, "__motor_autoscale_places == ['chat']"),
+        look(
+            {"mindie_user_config": str(tmp_path / "user_config.json")},
+            "__motor_autoscale_places == ['talk']",
+            "__motor_autoscale_service == 'talk'",
+        ),
+        look({"mindie_user_config_content": {"motor_deploy_config": {"job_id": "talk"}}}, "__motor_autoscale_service == 'talk'"),
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
