@@ -61,7 +61,7 @@ def served(
 
 
 def service(metrics_url: str, models_url: str = "http://127.0.0.1:1/v1/models", name: str = "vllm-0", uid: str = "1") -> Service:
-    return Service("chat", name, "vllm", uid, ("prefill", "decode"), metrics_url, models_url, 0.1)
+    return Service("chat", name, "vllm", uid, ("prefill", "decode"), ("prefill", "decode"), metrics_url, models_url, 0.1)
 
 
 def look(wanted: Service, fetcher: Fetcher | None = None) -> Scrape:

@@ -25,8 +25,10 @@ _COLLECTIONS = 2
 
 @dataclass(frozen=True)
 class Report:
-    """How a service is doing. `failures` counts by reason; `seconds` and `size` are of the last scrape; `age` (seconds) is that of the last
-    scrape without a problem, None before there was one; `problems` has an entry for each engine role of which nothing can be said now;
+    """How a service is doing.
+
+    `failures` counts by reason; `seconds` and `size` are of the last scrape; `age` (seconds) is that of the last scrape without a problem,
+    None before there was one; `problems` has an entry for each engine role that should have instances and of which nothing can be said;
     `shown` has instances and endpoints by engine role.
     """
 
@@ -126,7 +128,7 @@ def _labels(service: Service) -> Iterator[Mapping[str, str]]:
 def _report(page: _Page) -> Report:
     now = time.monotonic()
     with page.lock:
-        problems = {role: found for role in page.service.engine_roles if (found := page.history.problem(role, now))}
+        problems = {role: found for role in page.service.served if (found := page.history.problem(role, now))}
         return Report(
             namespace=page.service.namespace,
             name=page.service.name,

@@ -33,6 +33,7 @@ _ENDED = ("Succeeded", "Failed")
 class Service:
     """One InferService: its namespace and name, the set that it is of, its engine roles, and where its coordinator answers.
 
+    `served` are the engine roles that are to have instances; a set names all that there could be.
     `collection`: how far apart two looks have to be to see two collections of the coordinator, in seconds.
     """
 
@@ -41,6 +42,7 @@ class Service:
     set_name: str
     uid: str
     engine_roles: tuple[str, ...]
+    served: tuple[str, ...]
     metrics_url: str
     models_url: str
     collection: float
@@ -55,6 +57,7 @@ def services_of(infer_set: Object, config_map: Object | None) -> Iterator[Servic
     """The services of one InferServiceSet, whose user config is in the `motor-config` of its namespace."""
     metadata, spec = infer_set["metadata"], infer_set.get("spec") or {}
     roles = (spec.get("template") or {}).get("roles") or ()
+    engines = [role for role in roles if role["name"] in ENGINE_ROLES]
     config = _user_config(config_map)
     for index in range(spec.get("replicas", 1)):
         name = f"{metadata['name']}-{index}"
@@ -67,7 +70,8 @@ def services_of(infer_set: Object, config_map: Object | None) -> Iterator[Servic
             name=name,
             set_name=metadata["name"],
             uid=metadata["uid"],
-            engine_roles=tuple(role["name"] for role in roles if role["name"] in ENGINE_ROLES),
+            engine_roles=tuple(role["name"] for role in engines),
+            served=tuple(role["name"] for role in engines if role.get("replicas") or role.get("scalingPolicy")),
             metrics_url=f"{urls[METRICS_PORT]}/metrics?type=dp",
             models_url=f"{urls[INFERENCE_PORT]}/v1/models",
             collection=coordinator.collection_seconds(config),
@@ -182,7 +186,8 @@ def _kept_role(role: Object) -> Object:
         }
         for entry in role.get("services") or ()
     ]
-    return {"name": role.get("name", ""), "services": services}
+    counted = {"replicas": role.get("replicas", 0), "scalingPolicy": bool(role.get("scalingPolicy"))}
+    return {"name": role.get("name", ""), "services": services, **counted}
 
 
 def _kept_config_map(obj: Object) -> Object:

@@ -1,0 +1,72 @@
+# Copyright (c) ascend.mindie contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the adaptor makes of an InferServiceSet and a user config: where to ask, and how."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from metrics_adaptor.finder import services_of
+
+
+def infer_set(**spec: Any) -> dict[str, Any]:
+    services = [
+        {"name": "inference", "spec": {"ports": [{"port": 1025}]}},
+        {"name": "numbers", "spec": {"ports": [{"port": 80}, {"port": 1027}]}},
+    ]
+    roles = [{"name": "coordinator", "services": services}, {"name": "controller"}, {"name": "prefill", "replicas": 2}]
+    roles += [{"name": "decode", "replicas": 0, "scalingPolicy": {"type": "HPA"}}, {"name": "union", "replicas": 0}]
+    metadata = {"name": "vllm", "namespace": "chat", "uid": "1"}
+    return {"metadata": metadata, "spec": {"replicas": 1, "template": {"roles": roles}, **spec}}
+
+
+def config_map(text: Any) -> dict[str, Any]:
+    return {"data": {"user_config.json": text if isinstance(text, str) else json.dumps(text)}}
+
+
+def test_the_coordinator_is_asked_at_the_services_of_its_set() -> None:
+    (service,) = services_of(infer_set(), config_map({}))
+    assert service.metrics_url == "http://numbers-vllm-0-coordinator.chat.svc:1027/metrics?type=dp"
+    assert service.models_url == "http://inference-vllm-0-coordinator.chat.svc:1025/v1/models"
+    assert (service.key, service.set_name, service.engine_roles) == (("chat", "vllm-0"), "vllm", ("prefill", "decode", "union"))
+    assert service.served == ("prefill", "decode"), "those with instances, or with an autoscaler that sees to it"
+    assert service.collection == 4.0
+
+
+def test_each_service_of_a_set_is_one_of_its_own() -> None:
+    found = list(services_of(infer_set(replicas=2), None))
+    assert [service.name for service in found] == ["vllm-0", "vllm-1"]
+    assert found[1].metrics_url.startswith("http://numbers-vllm-1-coordinator.chat.svc:")
+    assert list(services_of(infer_set(replicas=0), None)) == []
+
+
+@pytest.mark.parametrize(("switch", "schemes"), [("mgmt_tls_config", ("https", "http")), ("infer_tls_config", ("http", "https"))])
+def test_each_port_has_its_own_tls_switch(switch: str, schemes: tuple[str, str]) -> None:
+    config = {"motor_deploy_config": {"tls_config": {switch: {"enable_tls": True}}}}
+    (service,) = services_of(infer_set(), config_map(config))
+    assert (service.metrics_url.partition(":")[0], service.models_url.partition(":")[0]) == schemes
+    config["motor_deploy_config"]["tls_config"][switch]["enable_tls"] = False
+    (service,) = services_of(infer_set(), config_map(config))
+    assert service.metrics_url.startswith("http:") and service.models_url.startswith("http:")
+
+
+@pytest.mark.parametrize("given", [15, 0.5])
+def test_the_user_config_says_how_often_is_collected(given: float) -> None:
+    config = {"motor_coordinator_config": {"prometheus_metrics_config": {"reuse_time": given}}}
+    assert next(iter(services_of(infer_set(), config_map(config)))).collection == given + 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"motor_deploy_config": 5}', "[" * 100_000, '{"motor_coordinator_config": []}'])
+def test_a_user_config_that_cannot_be_read_is_as_good_as_none(text: str) -> None:
+    assert list(services_of(infer_set(), config_map(text))) == list(services_of(infer_set(), None))
+
+
+def test_without_an_entry_for_its_metrics_the_name_is_that_of_the_releases() -> None:
+    bare = infer_set()
+    bare["spec"]["template"]["roles"] = [{"name": "union"}]
+    (service,) = services_of(bare, None)
+    assert service.metrics_url.startswith("http://mindie-motor-coordinator-obs-vllm-0-coordinator.chat.svc:1027/")
+    assert service.engine_roles == ("union",)
