@@ -4,7 +4,7 @@
 """`make demo`: deploy a sample service in both modes, scale it, change a log level, run again, predict; then show it all.
 
 The last chapters have a cluster of their own, in which a server of a service of AscendJobs fails and returns: by day, when somebody is at
-hand, and at night, without and with the rescheduling watcher.
+hand, and at night, without and with the rescheduling watcher. In another one requests come and go, and a service follows them.
 
 KEEP=1 leaves the clusters up until Ctrl-C. K8S_AUTH_KUBECONFIG names another cluster to use (its requests are not counted then); no
 server of it is made to fail, so there are no last chapters.
@@ -29,7 +29,7 @@ from tests.cluster import Cluster, build
 from tests.cluster.fault_proxy import FaultProxy
 from tests.support.playbooks import Outcome, PlaybookFailed, run, services
 
-from . import elastic, night, show
+from . import elastic, load, night, show
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MODES = {"multi_deployment": "demo-deployments", "infer_service_set": "demo-infer-set"}
@@ -141,6 +141,17 @@ def nights(console: Console, cluster: Cluster) -> None:
     show.nights(console, found, night.ABSENT)
 
 
+def with_the_load(console: Console, scene: load.Scene) -> None:
+    """Requests come and go, and decode follows; what was seen is a picture."""
+    console.print("\nAutoscaling: requests come, and go again.")
+    chapter = load.Chapter(console, scene)
+    picture = load.draw(chapter.play())
+    console.print(f"Load and instances over time are drawn in {os.path.relpath(picture)} (open it in a browser).", highlight=False)
+    console.print(
+        "The coordinator is played, and instances are ready at once; HPA, the aggregation layer and the adaptor are the real ones."
+    )
+
+
 def stay(console: Console, commands: dict[Cluster, tuple[str, ...]]) -> None:
     """KEEP=1: say how to look at the clusters, and wait for Ctrl-C."""
     if not commands or os.environ.get("KEEP", "") in ("", "0"):
@@ -173,7 +184,9 @@ def main() -> int:
                     second = open_clusters.enter_context(elastic.start())
                     last_chapter(console, second)
                     nights(console, second)
-                    looks = {cluster: LOOK, second: elastic.LOOK}
+                    scene = open_clusters.enter_context(load.start())
+                    with_the_load(console, scene)
+                    looks = {cluster: LOOK, second: elastic.LOOK, scene.cluster: load.LOOK}
                 console.print(f"\nAll of it took {time.monotonic() - started:.0f} s.")
                 stay(console, looks)
     except PlaybookFailed as failed:

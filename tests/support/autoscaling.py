@@ -193,12 +193,16 @@ class Adaptor:
 
     def install(self, *namespaces: str, **variables: Any) -> playbooks.Outcome:
         """Install it for these namespaces, run its pods, and wait until the API server is answered."""
-        if not self._followed:
-            self.runner.follow(self.namespace, f"app.kubernetes.io/component={NAME}")
-            self._followed = True
+        self.follow()
         done = self.play(namespaces=list(namespaces), **{"image": IMAGE, "create_namespace": True, **QUICK, **variables})
         self.settle(variables.get("replicas", 2))
         return done
+
+    def follow(self) -> None:
+        """From now on run its pods."""
+        if not self._followed:
+            self.runner.follow(self.namespace, f"app.kubernetes.io/component={NAME}")
+            self._followed = True
 
     def remove(self) -> playbooks.Outcome:
         """Remove it with the same playbook."""

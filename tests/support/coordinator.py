@@ -74,13 +74,19 @@ class Coordinator:
         self.slots, self.seconds = 4, 1.0
         self.asked: list[str] = []
         self.collections = 0
-        self.waiting, self.running = 0, 0
+        self.running = 0
+        self._line: list[object] = []
         self._engines: dict[Endpoint, Engine] = {}
         self._ids: dict[tuple[str, str], int] = {}
         self._rows: list[Shown] = []
         self._collected = -1e9
         self._known: tuple[Endpoint, ...] = ()
         self._lock = threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """Completions that wait for a slot."""
+        return len(self._line)
 
     def engines(self) -> list[Engine]:
         """Those of the last collection."""
@@ -158,18 +164,19 @@ class Coordinator:
         return _json(200, {"object": "list", "data": [model]})
 
     async def complete(self, body: bytes) -> Answer:
-        """One completion: it waits for a free slot, and runs for its seconds."""
+        """One completion: it waits for a free slot, first come, first served, and runs for its seconds."""
         counts = self.counts()
         if not counts["prefill"] + counts["union"]:
             return _json(503, {"detail": "Service is not available"})
         asked = json.loads(body or b"{}")
-        self.waiting += 1
+        place = object()
+        self._line.append(place)
         try:
-            while self.running >= self.slots * (counts["decode"] + counts["union"]):
-                await asyncio.sleep(0.05)
+            while self._line[0] is not place or self.running >= self.slots * (counts["decode"] + counts["union"]):
+                await asyncio.sleep(0.02)
                 counts = self.counts()
         finally:
-            self.waiting -= 1
+            self._line.remove(place)
         self.running += 1
         try:
             await asyncio.sleep(self.seconds)
