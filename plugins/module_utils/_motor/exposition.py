@@ -14,6 +14,7 @@ import re
 from array import array
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from sys import intern
 
 from .errors import MotorError
 
@@ -38,10 +39,18 @@ class BadExposition(MotorError):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What a row is of: the name as written (`vllm:num_requests_waiting`) and the labels. Of a label that is there twice the first counts."""
+    """What a row is of: the name as written (`vllm:num_requests_waiting`) and the labels. Of a label that is there twice the first counts.
+
+    There are many of them, so the labels are kept in what takes the least room: names and texts in turn.
+    """
 
     name: str
-    labels: Mapping[str, str]
+    written: tuple[str, ...]
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels by name."""
+        return dict(zip(self.written[::2], self.written[1::2], strict=True))
 
     @property
     def bare(self) -> str:
@@ -118,7 +127,7 @@ class Reader:
         words = line[end:].split()
         if len(words) not in (1, 2) or line[end] not in " \t" or (len(words) == 2 and not words[1].lstrip("-").isdigit()):
             raise BadExposition(number, f"no value where one should be: {_short(line)}")
-        found = Series(name[0], labels)
+        found = Series(intern(name[0]), tuple(text for item in labels.items() for text in item))
         return found if self._wanted is None or found.bare in self._wanted else None, words[0], end
 
 
@@ -130,7 +139,7 @@ def _labels(line: str, at: int, number: int) -> tuple[dict[str, str], int]:
         return labels, at
     at = opened.end()
     while label := _LABEL.match(line, at):
-        labels.setdefault(label[1], _plain(label[2]))
+        labels.setdefault(intern(label[1]), intern(_plain(label[2])))
         at = label.end()
     if line[at : at + 1] != "}":
         raise BadExposition(number, f"labels that do not end: {_short(line)}")

@@ -14,6 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -57,18 +58,18 @@ class Table:
         self.series = series
         self.roles: dict[str, set[Endpoint]] = {}
         self._places: dict[tuple[str, str], dict[Endpoint, dict[Group, dict[Part, int]]]] = {}
-        seen: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        seen: Counter[tuple[str, tuple[str, ...]]] = Counter()
         for position, one in enumerate(series):
-            role, instance, rank, pod_ip = (one.labels.get(name, "") for name in _ENDPOINT_LABELS)
+            labels = one.labels
+            role, instance, rank, pod_ip = (labels.get(name, "") for name in _ENDPOINT_LABELS)
             if role and instance and pod_ip:
                 endpoint = Endpoint(instance, rank, pod_ip)
-                family, part = _family(one)
-                rest = tuple(sorted(item for item in one.labels.items() if item[0] not in _ENDPOINT_LABELS and item[0] != "le"))
-                key = (one.name, tuple(one.labels.items()))
+                family, part = _family(one.name, labels.get("le", ""))
+                rest = tuple(sorted(item for item in labels.items() if item[0] not in _ENDPOINT_LABELS and item[0] != "le"))
                 self.roles.setdefault(role, set()).add(endpoint)
                 groups = self._places.setdefault((role, family), {}).setdefault(endpoint, {})
-                groups.setdefault((rest, seen[key]), {})[part] = position
-                seen[key] += 1
+                groups.setdefault((rest, seen[one.name, one.written]), {})[part] = position
+                seen[one.name, one.written] += 1
 
     def endpoints(self, role: str) -> frozenset[Endpoint]:
         """The endpoints of an engine role."""
@@ -79,12 +80,13 @@ class Table:
         return self._places.get((role, family), {})
 
 
-def _family(series: Series) -> tuple[str, Part]:
-    """The family (without prefix) that a series is of, and which of its numbers it is."""
-    name = series.bare
+@lru_cache(maxsize=4096)
+def _family(name: str, bound: str) -> tuple[str, Part]:
+    """The family (without prefix) that a series is of, and which of its numbers it is. They are the same for all endpoints."""
+    name = name.rpartition(":")[2]
     base, dummy, part = name.rpartition("_")
     if part in _PARTS and base in _HISTOGRAMS:
-        return base, (part, _bound(series.labels.get("le", "")) if part == BUCKET else 0.0)
+        return base, (part, _bound(bound) if part == BUCKET else 0.0)
     return name, PLAIN
 
 
