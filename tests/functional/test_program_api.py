@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +23,7 @@ from tests.cluster.kube_client import wait_for
 from tests.functional.programs import NAME, Programs, everything
 from tests.functional.test_modules import succeeded
 from tests.functional.test_program import unchanged
+from tests.support.module_process import ModuleProcess
 
 API = {"group": "external.metrics.k8s.io", "version": "v1beta1"}
 API_NAME = "v1beta1.external.metrics.k8s.io"
@@ -354,6 +356,39 @@ def test_ended_at_any_write_nothing_is_broken_and_the_same_task_finishes_it(
         consistent(programs, shown)
         unchanged(act(programs, name), programs)
     show(f"{name} with an API, ended {how} each of {total} writes: finished by the same task")
+
+
+def given(programs: Served, name: str) -> dict[str, Any]:
+    """The options of an act, for a process of its own."""
+    if name != "remove":
+        return programs.options()
+    return {**{key: programs.options()[key] for key in ("kubeconfig", "name", "namespace")}, "state": "absent"}
+
+
+@pytest.mark.parametrize("name", ["install", "renew", "remove"])
+def test_killed_around_the_writes_of_the_api_nothing_is_broken_and_the_same_task_finishes_it(
+    programs: Served, name: str, show: Callable[[str], None]
+) -> None:
+    """The process is gone from one moment to the next (SIGKILL), when the server has just done it; around the writes of the API."""
+    prepare(programs, name)
+    total = len(succeeded(act(programs, name))["actions"])
+    wanted = programs.picture()
+    numbers = {"install": range(total - 3, total + 1), "renew": range(1, total + 1), "remove": range(1, 4)}[name]
+    for number in numbers:
+        shown = prepare(programs, name)
+        with ModuleProcess("motor_program") as process:
+            programs.proxy.fault(
+                mutating=True, nth=number, drop=AFTER, when=AFTER, call=lambda _, process=process: process.send(signal.SIGKILL)
+            )
+            process.start(**given(programs, name))
+            with pytest.raises(RuntimeError):
+                process.result()
+        programs.proxy.heal()
+        consistent(programs, shown)
+        succeeded(act(programs, name))
+        assert programs.picture() == wanted, f"{name} killed after write {number}"
+        consistent(programs, shown)
+    show(f"{name} with an API, killed after {len(numbers)} of {total} writes: finished by the same task")
 
 
 def test_check_mode_predicts_what_is_done_and_sends_no_write(programs: Served) -> None:
