@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`make bench`: 1 -> 16 prefill instances and back, beside kubernetes.core, at 0 and 20 ms of API latency; writes docs/benchmark.*.
-Then scaling rules (`rules.py`) and the rescheduling watcher (`watcher.py`), which have pages of their own.
+Then scaling rules (`rules.py`), the rescheduling watcher (`watcher.py`) and the metrics adaptor (`adaptor.py`), which have pages of their own.
 
 MINDIE_BENCH_ROUNDS makes it shorter (and then nothing is written to docs). `python -m tests.bench draw` draws the last run again.
 """
@@ -23,7 +23,7 @@ from tests.cluster import Cluster
 from tests.cluster.fault_proxy import FaultProxy
 from tests.tools.environment import CACHE, ROOT
 
-from . import chart, page, rules, watcher
+from . import adaptor, chart, page, rules, watcher
 from .measure import Case, Result, Results, Run, Runner
 from .peers import FEW, MANY, MODES, Service
 
@@ -132,6 +132,7 @@ def main() -> None:
             return
         rules.main()
         watcher.main()
+        adaptor.main()
     _draw(ROOT / "docs")
 
 

@@ -79,6 +79,7 @@ class Coordinator:
         self._engines: dict[Endpoint, Engine] = {}
         self._ids: dict[tuple[str, str], int] = {}
         self._rows: list[Shown] = []
+        self._texts: dict[tuple[str, str], str] = {}
         self._collected = -1e9
         self._known: tuple[Endpoint, ...] = ()
         self._lock = threading.Lock()
@@ -106,6 +107,7 @@ class Coordinator:
                 shown(self._engines[endpoint], self._number(endpoint)) for endpoint in self._known if endpoint.instance not in hidden
             ]
             self.collections += 1
+            self._texts.clear()
 
     def _advance(self, seconds: float) -> None:
         for endpoint in self._engines.keys() - set(self._known):
@@ -130,8 +132,11 @@ class Coordinator:
     def metrics(self, view: str = "dp", engine_role: str = "") -> str:
         """The text of a view of the last collection, whatever the mood."""
         self.collect()
-        departed = len(self._ids) - len({endpoint.instance for endpoint in self._known})
-        return write(self._rows, view if view in VIEWS else "full", engine_role, departed)
+        view = view if view in VIEWS else "full"
+        if (view, engine_role) not in self._texts:
+            departed = len(self._ids) - len({endpoint.instance for endpoint in self._known})
+            self._texts[view, engine_role] = write(self._rows, view, engine_role, departed)
+        return self._texts[view, engine_role]
 
     def counts(self) -> dict[str, int]:
         """The instances of each engine role that it routes to."""
