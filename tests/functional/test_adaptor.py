@@ -17,12 +17,18 @@ from typing import Any
 
 import ansible_runner
 import pytest
+from metrics_adaptor.finder import Finder
+from metrics_adaptor.front import Front
 
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster import certificates as library
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster.client import connect_program
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import certificates
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.certificates import DAY
 from tests.cluster.certificates import Authority
+from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.kube_client import wait_for
+from tests.functional import rights
+from tests.functional.adaptor_rights import LOOKING, TRUSTING
 from tests.support.adaptor import API, API_SERVICE, Adaptor, selector
 from tests.support.autoscaling import IMAGE, NAME, QUICK, Scene, Service
 from tests.support.engines import Load
@@ -288,3 +294,24 @@ def vvv(adaptor: Adaptor, place: Path, variables: dict[str, Any], *, check: bool
     assert done.status == "successful", done.stdout.read()[-2000:]
     files = [file for file in (place / "artifacts").rglob("*") if file.is_file() and "fact_cache" not in str(file)]
     return "\n".join(file.read_text(errors="replace") for file in files)
+
+
+def test_it_uses_every_right_of_the_roles_table_and_needs_no_other(scene: Scene, service: Service, tmp_path: Path) -> None:
+    name = f"adaptor-{next(_NUMBERS)}"
+    for rules, namespace in ((LOOKING, service.namespace), (TRUSTING, "kube-system")):
+        kubeconfig = scene.cluster.user_kubeconfig(name, rules, namespace)
+    serving = library.make(["adaptor.system.svc"], time.time())
+    (tmp_path / "tls.crt").write_text(serving.certificate)
+    (tmp_path / "tls.key").write_text(serving.private_key)
+    with FaultProxy(scene.cluster, kubeconfig=kubeconfig) as proxy:
+        api = connect_program(proxy.kubeconfig)
+        finder, front = Finder(api, [service.namespace]), Front(api, tmp_path)
+        front.start()
+        try:
+            wait_for(lambda: all(health.synced for health in finder.health()), 20, "everything is listed")
+            assert front.ready and front.problems == {} and [found.name for found in finder.services()] == ["vllm-0"]
+            wanted = {(verb, resource) for rule in (*LOOKING, *TRUSTING) for resource in rule["resources"] for verb in rule["verbs"]}
+            wait_for(lambda: {(right.verb, right.resource) for right in rights.of_requests(proxy.requests)} == wanted, 10, "all are used")
+        finally:
+            front.stop()
+            finder.stop()
