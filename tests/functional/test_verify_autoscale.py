@@ -81,6 +81,9 @@ def test_load_is_sent_and_the_times_of_scaling_are_told(service: Service) -> Non
 
 def test_what_would_be_sent_is_told_and_nothing_is_sent_in_check_mode(service: Service) -> None:
     service.coordinator.asked.clear()
+    hosts = services(one={"mindie_namespace": service.namespace, "mindie_load": LOAD})
+    played = run("verify_autoscale", hosts, service.cluster.kubeconfig, check=True)
+    assert played.results[-1]["load"]["sent"] == 0
     done = succeeded(service.run("motor_load", namespace=service.namespace, check_mode=True))
     assert done["load"]["sent"] == 0 and "mindie-motor-coordinator-infer" in done["load"]["to"]
     assert not [path for path in service.coordinator.asked if "completions" in path]

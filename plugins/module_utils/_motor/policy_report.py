@@ -15,13 +15,14 @@ from . import pods as pod_facts
 from .instances import INFER_SERVICE_SET_NAME
 from .load_metrics import find
 from .ownership import MANAGED_BY, MANAGER
-from .policy_words import NOTES, Problem, conditions, table
+from .policy_words import NO_VALUE, NOTES, Problem, conditions, table
 from .state import INFER_LABEL, Object, Snapshot, infer_roles, instance_pods, instance_set_of
 
 GROUP, VERSION = "external.metrics.k8s.io", "v1beta1"
 API_SERVICE = f"{VERSION}.{GROUP}"
 MANAGED, EXISTING = "managed", "existing"
 OURS, FOREIGN, NOBODY, UNKNOWN = "ours", "other", "nobody", "unknown"
+FORBIDDEN = 403
 _COUNTED = ("minReplicas", "maxReplicas", "metrics", "behavior")
 
 
@@ -280,13 +281,15 @@ def _subject_problems(
         yield Problem("BeingSwitchedOff", "the policy is frozen: the count stays as it is", role)
         return
     if live:
-        yield from _scaler_problems(subject, row)
+        told = [answer for (engine_role, dummy), answer in answers.items() if engine_role == role and answer.problem]
+        yield from _scaler_problems(subject, row, reasons_known=any(answer.status != FORBIDDEN for answer in told))
     for target in subject.targets():
         yield from _target_problems(role, target, several=subject.pods_per_instance > 1)
         yield from _answer_problems(role, target, answers.get((role, target.metric)))
 
 
-def _scaler_problems(subject: Subject, row: Mapping[str, Any]) -> Iterator[Problem]:
+def _scaler_problems(subject: Subject, row: Mapping[str, Any], *, reasons_known: bool) -> Iterator[Problem]:
+    """`reasons_known`: the answer for a metric says itself why there is no value."""
     role, status = subject.engine_role, (subject.instance_set or {}).get("status") or {}
     told = str((status.get("scalingResourceStatus") or {}).get("message") or "")
     if subject.scaler is None:
@@ -299,11 +302,12 @@ def _scaler_problems(subject: Subject, row: Mapping[str, Any]) -> Iterator[Probl
     low, high = row["min"], row["max"]
     if low is not None and high is not None and not low <= subject.counts.wanted <= high:
         yield Problem("OutsideLimits", f"{subject.counts.wanted} instances are not within {low} and {high}", role)
+    if not row["conditions"]:
+        yield Problem("NotLookedAt", f"HPA has not looked at {subject.scaler['metadata']['name']} yet", role)
     for condition in row["conditions"]:
         if condition["reason"] == "TooManyReplicas" and not condition["good"]:
             yield Problem("AtMaximum", f"more than {high} instances are wanted", role)
-        # What a metric's own answer says is told there.
-        elif not condition["good"] and condition["type"] != "ScalingLimited" and condition["reason"] != "FailedGetExternalMetric":
+        elif not condition["good"] and condition["type"] != "ScalingLimited" and not (condition["reason"] == NO_VALUE and reasons_known):
             yield Problem("ConditionFalse", f"{condition['type']}: {condition['words']}", role)
 
 
@@ -328,5 +332,5 @@ def _target_problems(role: str, target: hpa.Target, *, several: bool) -> Iterato
 def _answer_problems(role: str, target: hpa.Target, answer: Answer | None) -> Iterator[Problem]:
     if answer is None or answer.value is not None:
         return
-    kind = {404: "MetricUnknown", 403: "NotAllowed"}.get(answer.status or 0, "MetricUnreadable")
+    kind = {404: "MetricUnknown", FORBIDDEN: "NotAllowed"}.get(answer.status or 0, "MetricUnreadable")
     yield Problem(kind, answer.problem, role, target.metric)

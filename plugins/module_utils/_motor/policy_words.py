@@ -34,6 +34,7 @@ REMEDIES: Mapping[str, str] = {
     "BeingSwitchedOff": "Switching this policy off was interrupted: run motor_scaling_policy with state absent again.",
     "NoAutoscaler": "The Infer Operator makes it: look at its log, at the Events of the InstanceSet, and whether its version is 26.1 or later.",
     "StaleAutoscaler": "The Infer Operator did not take the policy over: look at the Events of the InstanceSet, and set the policy again.",
+    "NotLookedAt": "Wait for HPA's next look (15 seconds by default). If it stays so, see whether kube-controller-manager runs.",
     "OutsideLimits": "Nothing is to be done: the autoscaler goes to its limits by itself.",
     "NoApiService": "Install the adaptor (playbook ascend.mindie.adaptor), or another provider of external.metrics.k8s.io.",
     "ApiServiceUnavailable": "Look at the pods of the adaptor and their log; other namespaces cannot be deleted while an APIService is down.",
@@ -50,6 +51,9 @@ REMEDIES: Mapping[str, str] = {
 # Problems that stop autoscaling from working; the others are only worth knowing.
 NOTES = frozenset({"OutsideLimits", "AtMaximum", "NotAllowed"})
 
+# Why a condition says that a metric has no value.
+NO_VALUE = "FailedGetExternalMetric"
+
 _CONDITIONS: Mapping[tuple[str, str], str] = {
     ("SucceededGetScale", "True"): "it knows the count",
     ("SucceededRescale", "True"): "it has just changed the count",
@@ -63,7 +67,7 @@ _CONDITIONS: Mapping[tuple[str, str], str] = {
     ("ScaleUpLimit", "True"): "the steps of scaling out hold it back",
     ("ScaleDownLimit", "True"): "the steps of scaling in hold it back",
     ("ScalingDisabled", "False"): "the count is 0, so that it does nothing",
-    ("FailedGetExternalMetric", "False"): "a metric has no value: nothing is scaled in, and nothing out by that metric",
+    (NO_VALUE, "False"): "a metric has no value: nothing is scaled in, and nothing out by that metric",
     ("FailedGetScale", "False"): "it cannot read the count",
     ("FailedUpdateScale", "False"): "it cannot set the count",
     ("AmbiguousSelector", "False"): "another autoscaler scales the same pods",
@@ -83,7 +87,7 @@ def _condition(row: Mapping[str, Any]) -> dict[str, Any]:
     good = (status == "True") == (kind in _GOOD_WHEN_TRUE)
     words = _CONDITIONS.get((reason, status), "")
     # Which metric that is, and why, is told with the metrics; the message has it amid a selector of many lines.
-    if not good and kind in _GOOD_WHEN_TRUE and reason != "FailedGetExternalMetric":
+    if not good and kind in _GOOD_WHEN_TRUE and reason != NO_VALUE:
         words = f"{words}: {message}" if words else message
     since = str(row.get("lastTransitionTime") or "")
     return {"type": kind, "status": status, "reason": reason, "message": message, "words": words or message, "good": good, "since": since}

@@ -128,6 +128,7 @@ PROBLEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "a mean as a total": ("WrongTarget", {"live": snapshot({**POLICY, "spec": {**POLICY["spec"], "metrics": [mean("AverageValue")]}})}),
     "several pods": ("PodsNotInstances", {"live": snapshot({**POLICY, "spec": {**POLICY["spec"], "metrics": [mean()]}}, pods=2)}),
     "the maximum": ("AtMaximum", {"live": snapshot(conditions=[{**FINE[2], "status": "True", "reason": "TooManyReplicas"}])}),
+    "not looked at": ("NotLookedAt", {"live": snapshot(conditions=[])}),
     "a condition": (
         "ConditionFalse",
         {"live": snapshot(conditions=[{"type": "AbleToScale", "status": "False", "reason": "FailedGetScale", "message": "gone"}])},
@@ -172,6 +173,15 @@ def test_a_missing_value_is_told_once_and_not_by_the_condition_again() -> None:
     report = told(snapshot(conditions=failed), {("prefill", WAITING): Answer(None, "no data", 503)})
     assert words(report) == ["MetricUnreadable"] and max(len(line) for line in report["table"]) < 200
     assert report["engine_roles"][0]["now"]["reason"] == "NoMetric"
+
+
+def test_who_may_not_read_metrics_goes_by_what_hpa_says() -> None:
+    """Nothing that may not be read is taken for well, nor for ill."""
+    failed = [FINE[0], {"type": "ScalingActive", "status": "False", "reason": "FailedGetExternalMetric", "message": "none"}]
+    forbidden = {("prefill", WAITING): Answer(None, "forbidden", 403)}
+    assert told(snapshot(), forbidden)["works"]
+    report = told(snapshot(conditions=failed), forbidden)
+    assert sorted(words(report)) == ["ConditionFalse", "NotAllowed"] and not report["works"]
 
 
 def test_policies_that_are_not_set_yet_need_no_autoscaler() -> None:
