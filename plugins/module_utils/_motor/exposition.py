@@ -98,15 +98,16 @@ class Reader:
                 continue
             head, dummy, value = line.rpartition(" ")
             if head in known:
-                found = known[head]
-                seen[head] = found
+                seen[head] = found = known[head]
+            elif head in seen:
+                found = seen[head]
             else:
                 line = line.strip(" \t\r")
                 if not line or line[0] == "#":
                     continue
                 found, value, end = self._row(line, number)
                 if line[:end] == head:
-                    seen[head] = known[head] = found
+                    seen[head] = found
             rows += 1
             if rows > self._largest:
                 raise BadExposition(number, f"more than {self._largest} rows")

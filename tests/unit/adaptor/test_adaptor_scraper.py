@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from metrics_adaptor.book import ROLE_LABEL, SERVICE_LABEL, SET_LABEL, Book
@@ -189,6 +190,40 @@ def test_proxies_of_the_environment_are_used(stage: Stage, played: Coordinator, 
     assert look(far).problem is None and look(near).problem is None
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert problem(look(far)) == "Unreachable" and look(near).problem is None
+
+
+def test_tls_goes_through_a_proxy_and_is_still_ended_in_time(
+    stage: Stage, played: Coordinator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority.new("authority")
+    certificate = tmp_path / "server.pem"
+    certificate.write_bytes(b"".join(authority.issue("coordinator", server=True)))
+    wanted = served(stage, played, certificate)
+    far = replace(wanted, metrics_url=wanted.metrics_url.replace("127.0.0.1", "kubernetes.default.svc"))
+    port = urlsplit(wanted.metrics_url).port
+    asked: list[bytes] = []
+
+    def relay(peer: socket.socket) -> None:
+        asked.append(peer.recv(10_000).split(b"\r\n")[0])
+        peer.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        with socket.create_connection(("127.0.0.1", port)) as there:
+            for one, other in ((peer, there), (there, peer)):
+                threading.Thread(target=copy, args=(one, other), daemon=True).start()
+            time.sleep(TIMEOUT + 0.5)
+
+    ca = pem(authority.certificate).decode()
+    with talking(relay) as proxy:
+        monkeypatch.setenv("https_proxy", proxy.metrics_url.removesuffix("/metrics"))
+        assert look(far, Fetcher(TIMEOUT, LARGEST, ca=ca)).problem is None
+        played.mood = moods.SLOW
+        assert problem(look(far, Fetcher(TIMEOUT, LARGEST, ca=ca))) == "TooSlow"
+    assert len(asked) == 2 and asked[0].startswith(f"CONNECT kubernetes.default.svc:{port} ".encode())
+
+
+def copy(one: socket.socket, other: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := one.recv(65536):
+            other.sendall(data)
 
 
 def test_who_is_trusted_is_said_by_the_settings(stage: Stage, played: Coordinator, tmp_path: Path) -> None:

@@ -117,6 +117,15 @@ def test_what_stays_the_same_is_one_object_and_new_values_are_read() -> None:
     assert list(reader.read('a{x="1"} 8').values) == [8.0]
 
 
+def test_texts_that_are_worth_nothing_leave_nothing_behind() -> None:
+    reader = Reader()
+    reader.read("a 1")
+    for number in range(20):
+        with pytest.raises(BadExposition):
+            reader.read("\n".join([*(f'a{{x="{number}.{row}"}} 1' for row in range(50)), "<html>"]))
+    assert reader._known.keys() == {"a"}
+
+
 def test_the_time_of_a_sample_is_never_taken_for_its_value() -> None:
     reader = Reader()
     for stamp in (1700000000000, 1700000005000):
@@ -129,7 +138,9 @@ def test_every_recorded_exposition_is_read_as_prometheus_reads_it(shared_dir: Pa
     for file in files:
         text = file.read_text()
         known = [
-            (sample.name, dict(sample.labels), float(sample.value)) for family in text_string_to_metric_families(text) for sample in family.samples
+            (sample.name, dict(sample.labels), float(sample.value))
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
         ]
         assert sorted(map(repr, rows(text))) == sorted(map(repr, known)), file
 
