@@ -19,6 +19,8 @@ from sys import intern
 from .errors import MotorError
 
 LARGEST_ROWS = 500_000
+# Characters of a line: matching a longer one would keep everything else in the process waiting.
+LONGEST_LINE = 65_536
 
 _NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*")
 _OPEN = re.compile(r"[ \t]*\{[ \t]*")
@@ -121,6 +123,8 @@ class Reader:
 
     def _row(self, line: str, number: int) -> tuple[Series | None, str, int]:
         """What a line is of (None when nobody wants it), its value as written, and where the labels end."""
+        if len(line) > LONGEST_LINE:
+            raise BadExposition(number, f"longer than {LONGEST_LINE} characters: {_short(line)}")
         name = _NAME.match(line)
         if not name:
             raise BadExposition(number, f"no sample: {_short(line)}")

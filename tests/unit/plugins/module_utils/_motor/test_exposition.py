@@ -72,6 +72,7 @@ def test_a_line_is_read(line: str, labels: dict[str, str], value: float) -> None
         '{"1":[{"name":"a"}]}',
         "\x00\x01\x02",
         "a\x0b7",
+        'a{x="' + "y" * exposition.LONGEST_LINE + '"} 1',
     ],
 )
 def test_a_line_that_is_no_sample_makes_the_text_worthless(line: str) -> None:
