@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from . import drift, policy_verdicts
+from . import policy_verdicts
 from .errors import Refused
 from .fields import MAX_COUNT
 from .guard import AUTOSCALE as VERB
@@ -37,16 +37,11 @@ def plan_policies(snapshot: Snapshot, stored: UserConfig, policies: Mapping[str,
     require_autoscalable(snapshot)
     require_finished(snapshot, VERB)
     require_roles(snapshot, policies)
-    live = {role["name"]: policy_of(role) for role in infer_roles(snapshot)}
-    changed = [policy for role, policy in policies.items() if not same(policy.scaling_policy(), live[role])]
     state = service_state(snapshot)
-    require_single_pods(snapshot, changed)
-    require_unowned(state, [policy for policy in changed if live[policy.engine_role] is None])
-    if outside == REFUSE:
-        require_range(state, changed)
+    changed = _changed(snapshot, state, policies, outside)
     counts = state.counts()
     target = {policy.engine_role: _within(policy, counts.get(policy.engine_role, 0)) for policy in changed}
-    roles = tuple(policy.engine_role for policy in changed)
+    recorded, roles = _recorded(stored, state), tuple(policy.engine_role for policy in changed)
     title = f"set the policy of {' and '.join(roles)}"
     writes = (_patch(snapshot, {policy.engine_role: policy.scaling_policy() for policy in changed}, {}),) if changed else ()
     moved = [f"{role} {counts.get(role, 0)} -> {target[role]}" for role in roles if target[role] != counts.get(role, 0)]
@@ -54,15 +49,26 @@ def plan_policies(snapshot: Snapshot, stored: UserConfig, policies: Mapping[str,
         verb=VERB,
         namespace=snapshot.namespace,
         steps=(Step(title, writes, autoscaled=partial(policy_verdicts.followed, roles)),) if changed else (),
-        counts={**_recorded(stored, state), **target},
+        counts={**recorded, **target},
         counts_before=counts,
         data=dict((snapshot.config_map or {}).get("data") or {}),
         record=bool(changed) or unfinished_verb(snapshot) is not None,
-        # What somebody else has changed does not become as it was by this.
-        settles=bool(moved) and not drift.find(snapshot),
+        # Counts that somebody else has changed do not become as they were by this.
+        settles=bool(moved) and all(counts.get(role, 0) == count for role, count in recorded.items() if role not in target),
         why_record=f"{title}" if changed else "record that an earlier change of policies is over",
         notices=tuple(f"HPA will bring {one}, as the limits of its policy say." for one in moved),
     )
+
+
+def _changed(snapshot: Snapshot, state: ServiceState, policies: Mapping[str, Policy], outside: str) -> list[Policy]:
+    """The policies that differ from what is live, each of which may be set."""
+    live = {role["name"]: policy_of(role) for role in infer_roles(snapshot)}
+    changed = [policy for role, policy in policies.items() if not same(policy.scaling_policy(), live[role])]
+    require_single_pods(snapshot, changed)
+    require_unowned(state, [policy for policy in changed if live[policy.engine_role] is None])
+    if outside == REFUSE:
+        require_range(state, changed)
+    return changed
 
 
 def plan_policies_absent(snapshot: Snapshot, stored: UserConfig, engine_roles: Collection[str] | None) -> Plan:
@@ -106,7 +112,7 @@ def _freeze(snapshot: Snapshot, roles: Iterable[Mapping[str, Any]], counts: Mapp
     writes = (_patch(snapshot, wanted, {}, "HPA is to leave the count alone"),) if wanted else ()
     return (
         Step(
-            f"have HPA leave {' and '.join(names)} alone",
+            f"freeze the policy of {' and '.join(names)}",
             writes,
             always=True,
             autoscaled=partial(policy_verdicts.frozen, names),

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import plan_policy, policy_checks, policy_verdicts, scaling_policy
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.capacity_model import Server
@@ -121,6 +123,27 @@ def test_outside_scale_tells_what_hpa_will_do_and_waits_for_it() -> None:
         and plan.settles
         and plan.notices == ("HPA will bring prefill 6 -> 4, as the limits of its policy say.",)
     )
+
+
+@given(live=st.integers(1, 20), limits=st.lists(st.integers(1, 16), min_size=2, max_size=2).map(sorted), has=st.booleans())
+def test_no_policy_is_planned_whose_limits_the_live_count_is_not_within(live: int, limits: list[int], has: bool) -> None:
+    low, high = limits
+    found, policies = (
+        shot(live, OTHER if has else None, written=live),
+        read_policies({"prefill": {"min": low, "max": high, "preset": "cache"}}),
+    )
+    if low <= live <= high:
+        plan = plan_policy.plan_policies(found, CONFIG, policies)
+        assert plan.counts["prefill"] == live and not plan.settles and not plan.notices
+    else:
+        assert refused(found, policies).reason == "OutsideLimits"
+    by_hand = plan_policy.plan_policies(found, CONFIG, policies, policy_checks.SCALE)
+    assert low <= by_hand.counts["prefill"] <= high and by_hand.settles == (not low <= live <= high)
+
+
+def test_a_policy_that_is_being_switched_off_can_be_set_again() -> None:
+    plan = plan_policy.plan_policies(shot(4, STILL, conditions=HEARD), CONFIG, QUEUE)
+    assert plan.steps[0].writes[0].body[-1]["value"] == POLICY
 
 
 def test_switching_off_freezes_first_and_says_what_follows() -> None:
