@@ -113,6 +113,9 @@ def test_policies_of_the_inventory_are_applied_when_a_service_is_deployed(on_set
     }
     # Nothing but the user config says where the service is. Of the services in the inventory, others have no policies.
     here = services(one={"mindie_adaptor": "existing", "mindie_wait_timeout": 60, **given})
+    for playbook in ("deploy", "site"):
+        predicted = run(playbook, here, driver.proxy.kubeconfig, check=True).actions
+        assert "InferServiceSet" in {action["kind"] for action in predicted}, "what is not there yet has no policies to compare"
     run("deploy", here, driver.proxy.kubeconfig)
     assert "vllm-0-prefill-scaler" in driver.get("horizontalpodautoscalers", SCALERS)
     for playbook in ("deploy", "site"):
