@@ -199,7 +199,7 @@ def test_steps_hold_back_until_their_period_is_over(service: Service, metrics: E
 
 
 def test_the_window_keeps_what_was_wanted_within_it(service: Service, metrics: ExternalMetrics) -> None:
-    window = 8
+    window = 12
     behavior = {"scaleDown": {"stabilizationWindowSeconds": window}}
     stage = Stage(service, metrics, {"minReplicas": 1, "maxReplicas": 8, "metrics": [total("5")], "behavior": behavior})
     stage.start(4, **{WAITING: "20"})
@@ -208,7 +208,7 @@ def test_the_window_keeps_what_was_wanted_within_it(service: Service, metrics: E
     wait_for(lambda: stage.reason("AbleToScale") == "ScaleDownStabilized", 10, "the controller says that it waits")
     assert stage.said(hpa.Past(recommendations=((window - 1.0, 4),)), **{WAITING: "10"}).count == 4 == stage.count()
     wait_for(lambda: stage.count() != 4, 30, "the window is over")
-    assert time.monotonic() - fell >= window - 2.5, "what was wanted last before the fall may be one look old"
+    assert time.monotonic() - fell >= window - TWO_LOOKS, "what was wanted last before the fall may be some looks old"
     assert stage.count() == 2
 
 
