@@ -46,6 +46,13 @@ class Authority:
         )
         return cls(name, key, builder.add_extension(usage, critical=True).sign(key, hashes.SHA256()))
 
+    @classmethod
+    def load(cls, name: str, certificate: Path, key: Path) -> Authority:
+        """An authority that was written to files."""
+        found = serialization.load_pem_private_key(key.read_bytes(), None)
+        assert isinstance(found, ec.EllipticCurvePrivateKey)
+        return cls(name, found, x509.load_pem_x509_certificate(certificate.read_bytes()))
+
     def issue(self, name: str, *, organizations: tuple[str, ...] = (), server: bool = False) -> tuple[bytes, bytes]:
         """Certificate and key (PEM) for a user (`organizations` are its groups) or for a server on loopback."""
         key = ec.generate_private_key(ec.SECP256R1())
@@ -63,7 +70,7 @@ def write_all(directory: Path) -> Authority:
     """Write what the programs of the control plane read; returns the cluster's authority."""
     authority, front = Authority.new("cluster"), Authority.new("front-proxy")
     signing = ec.generate_private_key(ec.SECP256R1())
-    files = {"ca.crt": pem(authority.certificate), "front-ca.crt": pem(front.certificate)}
+    files = {"ca.crt": pem(authority.certificate), "front-ca.crt": pem(front.certificate), "front-ca.key": key_pem(front.key)}
     files["api.crt"], files["api.key"] = authority.issue("kube-apiserver", server=True)
     files["front.crt"], files["front.key"] = front.issue("front-proxy-client")
     files["sa.key"] = key_pem(signing)

@@ -108,6 +108,9 @@ def test_only_the_front_proxys_authority_and_name_are_good(installed: Adaptor, t
     (pod, *_) = installed.pods()
     folder = installed.cluster.directory
     assert installed.direct(pod, certificate=(folder / "front.crt", folder / "front.key"))[0] == 200
+    front = Authority.load("front-proxy", folder / "front-ca.crt", folder / "front-ca.key")
+    status, found = installed.direct(pod, certificate=pair(tmp_path, front.issue("somebody")))
+    assert (status, found["reason"]) == (403, "Forbidden") and "'somebody'" in found["message"]
     with pytest.raises(OSError):
         installed.direct(pod, certificate=pair(tmp_path, Authority.new("front-proxy").issue("front-proxy-client")))
     authority = installed.cluster._authority  # that of the cluster's users, administrators among them
