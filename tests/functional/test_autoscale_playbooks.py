@@ -200,7 +200,24 @@ def test_the_adaptor_is_installed_once_in_each_cluster_that_wants_it(tmp_path: P
     }
     file = tmp_path / "hosts.json"
     file.write_text(json.dumps(services(**hosts)))
-    play = look({}, "__autoscale_clusters == ['a', 'f']")
+    play = look({}, "__autoscale_clusters == ['a', 'f']", "__autoscale_services == ['e']")
     play.update(hosts="motor_services", vars_files=[str(ROOT / "playbooks" / "vars" / "autoscale.yml")])
     done = ansible_playbook(tmp_path, play, inventory=str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_adaptor_looks_into_the_namespaces_of_the_services_in_its_cluster(tmp_path: Path) -> None:
+    (tmp_path / "user_config.json").write_text('{"motor_deploy_config": {"job_id": "talk"}}')
+    hosts = {
+        "a": {"mindie_kubeconfig": "one", "mindie_namespace": "chat"},
+        "b": {"mindie_kubeconfig": "one", "job_id": "search"},
+        "c": {"mindie_kubeconfig": "one", "mindie_user_config": str(tmp_path / "user_config.json")},
+        "d": {"mindie_kubeconfig": "one", "mindie_context": "other", "mindie_namespace": "batch"},
+        "e": {"mindie_kubeconfig": "two", "mindie_namespace": "far"},
+    }
+    file = tmp_path / "hosts.json"
+    file.write_text(json.dumps(services(**hosts)))
+    places = {"a": ["chat", "search", "talk"], "d": ["batch"], "e": ["far"]}
+    plays = [{**look({}, f"__motor_autoscale_places == {wanted}"), "hosts": host} for host, wanted in places.items()]
+    done = ansible_playbook(tmp_path, *plays, inventory=str(file))
     assert done.returncode == 0, done.stdout + done.stderr
