@@ -134,13 +134,16 @@ def test_scaling_by_hand_is_refused_and_deploying_again_keeps_what_the_load_has_
 
 def test_nothing_is_scaled_in_when_the_coordinator_shows_the_same_for_ever(service: Service) -> None:
     """It goes on telling what it has collected before an engine published something that it cannot read."""
-    service.coordinator.loads["decode"] = Load(waiting=4, running=6, finished=20)
-    wait_for(lambda: service.value(WAITING, "decode") == 4, 10, "what is frozen then")
+    window = 10
+    succeeded(service.policies(decode=policy(1, 4, window=window)))
+    service.coordinator.loads["decode"] = BUSY
+    service.until("decode", 3)
+    service.coordinator.loads["decode"] = Load(waiting=3, running=3, finished=5)
+    wait_for(lambda: service.value(WAITING, "decode") == 3, 10, "what is frozen then")
     service.coordinator.mood = play.FROZEN
-    wait_for(lambda: service.read(WAITING, "decode")[0] == 503, 20, "the adaptor sees that nothing moves")
-    message = service.read(WAITING, "decode")[1]["message"]
-    assert "moved" in message or "same" in message or "frozen" in message, message
-    service.until_active("decode", "False", 15)
+    told = service.until_active("decode", "False", window)
+    assert "has told the same numbers for" in told
+    hold([(service, "decode")], window)
 
 
 def test_instances_that_still_load_are_no_reason_to_doubt_the_rest(service: Service) -> None:
@@ -151,6 +154,26 @@ def test_instances_that_still_load_are_no_reason_to_doubt_the_rest(service: Serv
     time.sleep(LOOKS)
     assert service.value(WAITING, "decode") == 6 and service.ready("decode") == 1
     service.cluster.stop_behaving(service.namespace, policy_name)
+
+
+def test_a_hybrid_service_follows_its_load_and_a_missing_instance_is_seen_though_models_tells_nothing(
+    scene: Scene, service: Service
+) -> None:
+    """Its coordinator never tells how many instances get requests, so what was there is compared with the pods that live."""
+    hybrid = scene.service(example="hybrid_infer_service_set")
+    hybrid.coordinator.loads = {"union": BUSY}
+    succeeded(hybrid.policies(union=policy(1, 3)))
+    hybrid.until("union", 3)
+    wait_for(lambda: hybrid.coordinator.counts()["union"] == 3, 10, "all of them serve")
+    time.sleep(2 * QUICK["interval"])
+    hybrid.coordinator.failing = {engine.endpoint.pod for engine in hybrid.coordinator.engines()[:1]}
+    hybrid.coordinator.loads = {"union": Load(waiting=3, running=3, finished=5)}
+    told = hybrid.until_active("union", "False", 20)
+    assert "does not show the union instance of" in told
+    hold([(hybrid, "union")], LOOKS)
+    hybrid.coordinator.failing = set()
+    hybrid.until("union", 1)
+    succeeded(service.run("motor_service", namespace=hybrid.namespace, state="absent", wait_timeout=60))
 
 
 def test_nothing_is_scaled_in_while_the_adaptor_hangs_or_is_dead(scene: Scene, service: Service) -> None:

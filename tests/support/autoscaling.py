@@ -28,6 +28,7 @@ from tests.tools.environment import COLLECTIONS, ROOT
 if str(COLLECTIONS) not in sys.path:
     sys.path.insert(0, str(COLLECTIONS))
 
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.user_config import COUNT_KEYS
 from tests.cluster import Cluster
 from tests.cluster.egress import FORWARD
 from tests.cluster.infer_operator.objects import INSTANCE_SETS, PREFIX, ROLE_NAME
@@ -62,10 +63,11 @@ def policy(low: int, high: int, target: float = 4, *, metric: str = "num_request
 class Service:
     """One service with a coordinator that is played, in a namespace of its own."""
 
-    def __init__(self, scene: Scene, namespace: str) -> None:
+    def __init__(self, scene: Scene, namespace: str, example: str = CONFIGS.name) -> None:
         self.scene, self.cluster, self.namespace = scene, scene.cluster, namespace
-        self.config: dict[str, Any] = json.loads((CONFIGS / "user_config.json").read_text())
-        self.env: dict[str, Any] = json.loads((CONFIGS / "env.json").read_text())
+        folder = EXAMPLES / "configs" / example
+        self.config: dict[str, Any] = json.loads((folder / "user_config.json").read_text())
+        self.env: dict[str, Any] = json.loads((folder / "env.json").read_text())
         self.config["motor_deploy_config"]["job_id"] = namespace
         self.config["motor_coordinator_config"]["prometheus_metrics_config"] = {"reuse_time": REUSE}
         self.coordinator = Coordinator(lambda: endpoints_of(self.pods()), reuse=REUSE)
@@ -74,9 +76,11 @@ class Service:
         """Run a module on the service."""
         return run_module(module, kubeconfig=self.cluster.kubeconfig, **options)
 
-    def deploy(self, *, prefill: int = 1, decode: int = 1, **options: Any) -> dict[str, Any]:
+    def deploy(self, *, prefill: int = 1, decode: int = 1, union: int = 1, **options: Any) -> dict[str, Any]:
         """Deploy it, or deploy it again."""
-        self.config["motor_deploy_config"].update(p_instances_num=prefill, d_instances_num=decode)
+        counts = {COUNT_KEYS[role]: count for role, count in (("prefill", prefill), ("decode", decode), ("union", union))}
+        section = self.config["motor_deploy_config"]
+        section.update({key: count for key, count in counts.items() if key in section})
         given = {"user_config_content": self.config, "env_content": self.env, "release": str(EXAMPLES / "release-2026-07")}
         usual = {"node_ports": "auto", "create_namespace": True, "wait_timeout": 60}
         return self.run("motor_service", **{**given, **usual, **options})
@@ -270,13 +274,13 @@ class Scene:
         if self._own:
             self.cluster.down()
 
-    def service(self, namespace: str = "", **counts: int) -> Service:
+    def service(self, namespace: str = "", *, example: str = CONFIGS.name, **counts: int) -> Service:
         """Deploy one more service, and play its coordinator."""
-        return self.crowd(1, namespace=namespace, **counts)[0]
+        return self.crowd(1, namespace=namespace, example=example, **counts)[0]
 
-    def crowd(self, number: int, *, namespace: str = "", **counts: int) -> list[Service]:
+    def crowd(self, number: int, *, namespace: str = "", example: str = CONFIGS.name, **counts: int) -> list[Service]:
         """Deploy so many services, and play their coordinators."""
-        made = [Service(self, namespace or f"chat-{next(_NUMBERS)}") for dummy in range(number)]
+        made = [Service(self, namespace or f"chat-{next(_NUMBERS)}", example) for dummy in range(number)]
         for service in made:
             done = service.deploy(wait=number == 1, **counts)
             assert not done.get("failed"), done["msg"]
