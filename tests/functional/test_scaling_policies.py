@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import copy
-import json
 import threading
 import time
 from collections.abc import Iterator
@@ -14,30 +12,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from ansible_collections.ascend.mindie.plugins.module_utils._motor import load_metrics, policy_reader, scaling_policy
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.compare import differences
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
+from ansible_collections.ascend.mindie.plugins.module_utils._motor import policy_reader, scaling_policy
 from tests.cluster import Cluster
 from tests.cluster.fault_proxy import AFTER, FaultProxy, Request
 from tests.cluster.kube_client import STATEFUL_SETS, KubeClient, wait_for
 from tests.functional.conftest import QUICK, Driver
+from tests.functional.policies import (
+    MODULE,
+    QUEUE,
+    SCALERS,
+    SETS,
+    WAITING,
+    count,
+    live_policies,
+    off,
+    patch_role,
+    policy,
+    written,
+)
 from tests.functional.test_modules import applied, recorded_counts, succeeded
-from tests.functional.test_owners import scaler
 from tests.support.external_metrics import ExternalMetrics
 from tests.support.infer_services import Recorder, hpa
 from tests.support.module_process import ModuleProcess
-
-MODULE = "motor_scaling_policy"
-SETS = "mindcluster.huawei.com/v1"
-SCALERS = "autoscaling/v2"
-CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/inferservicesets.mindcluster.huawei.com"
-WAITING = "num_requests_waiting"
-# HPA waits no longer than this before it scales in.
-QUICK_IN = {"window": 0}
-QUEUE = {"min": 1, "max": 6, "preset": "queue", "scale_in": QUICK_IN}
 
 
 @pytest.fixture(scope="module")
@@ -53,33 +50,6 @@ def metrics(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
     directory: Path = tmp_path_factory.mktemp("metrics")
     with ExternalMetrics(cluster, directory) as serving:
         yield serving
-
-
-def policy(driver: Driver, *, check_mode: bool = False, diff: bool = False, **policies: Any) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        **QUICK,
-        **{key: policies.pop(key) for key in ("outside", "check_capacity", "wait", "wait_timeout") if key in policies},
-    }
-    return driver.run(MODULE, namespace=driver.namespace, policies=policies, check_mode=check_mode, diff=diff, **options)
-
-
-def off(driver: Driver, **options: Any) -> dict[str, Any]:
-    return driver.run(MODULE, namespace=driver.namespace, state="absent", **{**QUICK, **options})
-
-
-def live_policies(driver: Driver) -> dict[str, Any]:
-    roles = driver.get("inferservicesets", SETS)["vllm"]["spec"]["template"]["roles"]
-    return {role["name"]: role["scalingPolicy"] for role in roles if "scalingPolicy" in role}
-
-
-def count(driver: Driver, role: str = "prefill") -> int:
-    found: int = driver.get("instancesets", SETS)[f"vllm-0-{role}"]["spec"]["replicas"]
-    return found
-
-
-def written(driver: Driver, role: str = "prefill") -> int:
-    roles = driver.get("inferservicesets", SETS)["vllm"]["spec"]["template"]["roles"]
-    return next(int(one["replicas"]) for one in roles if one["name"] == role)
 
 
 def scaled_to(driver: Driver, wanted: int, role: str = "prefill") -> None:
@@ -163,6 +133,19 @@ def test_switching_off_keeps_the_count_that_hpa_has_made(on_set: Driver, metrics
     assert succeeded(driver.scale(prefill=3, decode=1))["service"]["counts"] == {"prefill": 3, "decode": 1}
 
 
+def test_a_task_that_does_not_wait_still_waits_until_hpa_leaves_the_count_alone(on_set: Driver, metrics: ExternalMetrics) -> None:
+    driver = on_set
+    succeeded(driver.deploy())
+    metrics.set(driver.namespace, "prefill", WAITING, "15")
+    done = succeeded(policy(driver, prefill=QUEUE, wait=False))
+    assert done["changed"] and not any(request.watch for request in driver.proxy.requests)
+    scaled_to(driver, 3)
+    before = driver.workloads()
+    succeeded(off(driver, wait=False))
+    wait_for(lambda: not driver.get("horizontalpodautoscalers", SCALERS), 10, "the autoscaler is gone")
+    assert (count(driver), written(driver), recorded_counts(driver)) == (3, 3, (3, 1)) and driver.workloads() == before
+
+
 # Longer than it takes HPA to see that the load has changed, and to change the count.
 LONG = 6.0
 
@@ -238,17 +221,8 @@ def test_a_policy_that_the_operator_cannot_use_is_switched_off_and_can_be_replac
     assert driver.get("horizontalpodautoscalers", SCALERS)["vllm-0-prefill-scaler"]["spec"]["maxReplicas"] == 6
 
 
-def _patch_role(driver: Driver, role: str, op: str, field: str, value: Any) -> None:
-    """What somebody else does to the InferServiceSet."""
-    path = f"/apis/{SETS}/namespaces/{driver.namespace}/inferservicesets/vllm"
-    roles = driver.cluster.get(path)["spec"]["template"]["roles"]
-    number = [one["name"] for one in roles].index(role)
-    patch = [{"op": op, "path": f"/spec/template/roles/{number}/{field}", "value": value}]
-    assert driver.cluster.request("PATCH", path, patch, content_type="application/json-patch+json")[0] == 200
-
-
 def _put_policy(driver: Driver, value: dict[str, Any], role: str = "prefill") -> None:
-    _patch_role(driver, role, "add", "scalingPolicy", value)
+    patch_role(driver, role, "add", "scalingPolicy", value)
 
     def seen() -> bool:
         found = driver.get("instancesets", SETS)[f"vllm-0-{role}"]
@@ -278,131 +252,6 @@ def test_limits_that_the_live_count_is_not_within_are_refused_or_scale(on_set: D
     assert "HPA will bring prefill 2 -> 3" in by_hand["warnings"][0]
     succeeded(policy(driver, prefill={**QUEUE, "min": 1, "max": 1}, outside="scale"))
     assert count(driver) == 1
-
-
-def test_what_cannot_be_scaled_by_load_is_refused_before_anything_is_written(driver: Driver) -> None:
-    succeeded(driver.deploy())
-    if driver.backend == "deployments":
-        refused = policy(driver, prefill=QUEUE)
-        assert refused["reason"] == "NotAutoscalable" and "deployments" in refused["msg"]
-        assert not succeeded(off(driver))["changed"]
-    else:
-        refused = policy(driver, union=QUEUE)
-        assert refused["reason"] == "NoSuchRole" and "it has: prefill, decode" in refused["msg"]
-    assert driver.proxy.mutating() == []
-
-
-@pytest.mark.parametrize(
-    ("policies", "reason"),
-    [
-        ({"prefill": {**QUEUE, "min": 7}}, "MinAboveMax"),
-        ({"prefill": {**QUEUE, "min": "1"}}, "InvalidInput"),
-        (
-            {"prefill": {"min": 1, "max": 4, "metrics": [{"name": "kv_cache_usage_perc", "target": 0.8, "target_type": "AverageValue"}]}},
-            "WrongTargetType",
-        ),
-        ({"prefill": {"min": 1, "max": 4, "metrics": [{"name": "queue", "target": 1}]}}, "UnknownMetric"),
-        ({}, "InvalidInput"),
-        ({"router": QUEUE}, None),
-        ({"coordinator": QUEUE}, None),
-        ({"prefill": {**QUEUE, "type": "KEDA"}}, None),
-    ],
-)
-def test_a_policy_that_is_wrong_is_refused_before_a_connection_is_opened(
-    on_set: Driver, policies: dict[str, Any], reason: str | None
-) -> None:
-    refused = on_set.run(MODULE, namespace=on_set.namespace, policies=policies)
-    assert refused["failed"] and refused.get("reason") == reason and not on_set.proxy.requests
-
-
-def test_there_is_no_policy_without_a_service(on_set: Driver) -> None:
-    assert policy(on_set, prefill=QUEUE)["reason"] == "NotDeployed"
-    assert off(on_set)["reason"] == "NotDeployed"
-
-
-def test_a_cluster_that_drops_policies_without_a_word_is_found_out_before_anything_is_written(on_set: Driver) -> None:
-    """As MindCluster 26.0: the API server prunes what the CRD does not have, and says 200."""
-    driver = on_set
-    succeeded(driver.deploy())
-    crd = driver.cluster.get(CRD)
-    older = copy.deepcopy(crd)
-    for version in older["spec"]["versions"]:
-        roles = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["template"]["properties"]["roles"]
-        del roles["items"]["properties"]["scalingPolicy"]
-    del older["metadata"]["resourceVersion"]
-    try:
-        _replace_crd(driver, older, known=False)
-        refused = policy(driver, prefill=QUEUE)
-        assert refused["reason"] == "PolicyUnknown" and "26.1" in refused["msg"] and driver.proxy.mutating() == []
-    finally:
-        del crd["metadata"]["resourceVersion"]
-        _replace_crd(driver, crd, known=True)
-    assert succeeded(policy(driver, prefill=QUEUE))["changed"]
-
-
-def _replace_crd(driver: Driver, crd: dict[str, Any], *, known: bool) -> None:
-    patch = {"spec": {"versions": crd["spec"]["versions"]}}
-    assert driver.cluster.request("PATCH", CRD, patch, content_type="application/merge-patch+json")[0] == 200
-    path = f"/openapi/v3/apis/{SETS}"
-
-    def published() -> bool:
-        schemas = driver.cluster.get(path)["components"]["schemas"]
-        return ("scalingPolicy" in json.dumps(schemas["com.huawei.mindcluster.v1.InferServiceSet"])) == known
-
-    wait_for(published, 30, "the schema is published")
-
-
-def test_a_cluster_without_autoscaling_v2_is_found_out_before_anything_is_written(on_set: Driver) -> None:
-    driver = on_set
-    succeeded(driver.deploy())
-    driver.proxy.clear()
-    driver.proxy.fault(path=f"/apis/{SCALERS}/", status=404, plain=True)
-    try:
-        refused = driver.run(MODULE, namespace=driver.namespace, policies={"prefill": QUEUE}, **QUICK)
-    finally:
-        driver.proxy.heal()
-    assert refused["reason"] == "AutoscalingMissing" and driver.proxy.mutating() == []
-
-
-def test_more_instances_than_npus_are_refused_unless_that_is_not_asked(on_set: Driver) -> None:
-    """60 servers of 16 NPUs, and instances of four whole ones."""
-    driver = on_set
-    driver.config["motor_deploy_config"].update(single_p_instance_pod_num=4)
-    succeeded(driver.deploy())
-    policies = {"prefill": {**QUEUE, "max": 16}, "decode": {**QUEUE, "max": 16}}
-    refused = policy(driver, **policies)
-    assert refused["reason"] == "TooFewNpus" and driver.proxy.mutating() == []
-    assert "prefill: 14 more of 4 x 16 NPUs" in refused["msg"] and "decode: 15 more of 1 x 16 NPUs" in refused["msg"]
-    succeeded(policy(driver, **policies, check_capacity=False))
-
-
-def test_who_may_not_read_nodes_is_told_that_room_was_not_checked(on_set: Driver) -> None:
-    driver = on_set
-    succeeded(driver.deploy())
-    driver.proxy.clear()
-    driver.proxy.fault(path="/api/v1/nodes", status=403)
-    done = succeeded(driver.run(MODULE, namespace=driver.namespace, policies={"prefill": {**QUEUE, "max": 16}}, **QUICK))
-    driver.proxy.heal()
-    assert any("was not checked" in warning for warning in done["warnings"])
-
-
-def test_a_value_is_refused_where_an_instance_has_several_pods(on_set: Driver) -> None:
-    """The real HPA counts pods there: see the tests of the Infer Operator's stand-in."""
-    driver = on_set
-    driver.config["motor_deploy_config"].update(single_p_instance_pod_num=2)
-    succeeded(driver.deploy())
-    refused = policy(driver, prefill={**QUEUE, "preset": "latency"})
-    assert refused["reason"] == "WrongTargetType" and "ceil(4 x 0.75) = 3 instances" in refused["msg"] and driver.proxy.mutating() == []
-    succeeded(policy(driver, prefill={**QUEUE, "preset": "cache"}))
-
-
-def test_another_autoscaler_of_the_instances_is_refused(on_set: Driver) -> None:
-    driver = on_set
-    succeeded(driver.deploy())
-    scaler(driver, {"apiVersion": SETS, "kind": "InstanceSet", "name": "vllm-0-prefill"}, low=2)
-    refused = policy(driver, prefill=QUEUE)
-    assert refused["reason"] == "CountOwned" and "HorizontalPodAutoscaler by-load scales InstanceSet vllm-0-prefill" in refused["msg"]
-    assert driver.proxy.mutating() == []
 
 
 def test_check_mode_says_what_would_be_done_and_writes_nothing(on_set: Driver, metrics: ExternalMetrics) -> None:
@@ -458,9 +307,9 @@ def test_what_somebody_changes_between_observing_and_writing_is_planned_again(on
 
     def change(request: Request) -> None:
         if what == "the policy":
-            _patch_role(driver, "prefill", "add", "scalingPolicy", other)
+            patch_role(driver, "prefill", "add", "scalingPolicy", other)
         else:
-            _patch_role(driver, "prefill", "replace", "replicas", 3)
+            patch_role(driver, "prefill", "replace", "replicas", 3)
 
     driver.proxy.fault(method="PATCH", path="/inferservicesets/", nth=1, call=change)
     done = succeeded(policy(driver, prefill=QUEUE))
@@ -517,62 +366,3 @@ def _spent(driver: Driver) -> int:
     """Requests without renewals of the lock and Events, which come with time."""
     timed = sum(request.mutating and ("/leases" in request.path or "/events" in request.path) for request in driver.proxy.requests)
     return len(driver.proxy.requests) - max(0, timed - 2)
-
-
-_NAMES = st.sampled_from(sorted(load_metrics.METRICS))
-_TARGETS = st.one_of(
-    st.integers(1, 10**12),
-    st.integers(1, 10**15).map(lambda thousandths: f"{thousandths}m"),
-    st.decimals("0.001", "100000", places=3, allow_nan=False).map(str),
-    st.sampled_from(["1k", "0.5k", "2M", 0.8, 0.05, "1e3"]),
-)
-_STEPS = st.fixed_dictionaries(
-    {"type": st.sampled_from(["Pods", "Percent"]), "value": st.integers(1, 1000), "period": st.integers(1, 1800)}
-)
-_PACES = st.fixed_dictionaries(
-    {},
-    optional={"window": st.integers(0, 3600), "steps": st.lists(_STEPS, max_size=3), "select": st.sampled_from(["Max", "Min", "Disabled"])},
-)
-_FOREIGN = st.fixed_dictionaries(
-    {
-        "name": st.from_regex(r"[a-z]([a-z0-9_:.-]{0,40}[a-z0-9])?", fullmatch=True),
-        "target": _TARGETS,
-        "target_type": st.sampled_from(["Value", "AverageValue"]),
-        "foreign": st.just(True),
-    }
-)
-_METRICS = st.lists(st.one_of(st.fixed_dictionaries({"name": _NAMES, "target": _TARGETS}), _FOREIGN), min_size=1, max_size=4)
-_POLICIES = st.fixed_dictionaries(
-    {"limits": st.lists(st.integers(1, 16), min_size=2, max_size=2).map(sorted), "metrics": _METRICS},
-    optional={"preset": st.sampled_from(["queue", "cache", "latency", "throughput"]), "scale_out": _PACES, "scale_in": _PACES},
-)
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=_POLICIES, role=st.sampled_from(scaling_policy.AUTOSCALED))
-def test_whatever_is_accepted_the_api_server_takes_as_an_autoscaler(cluster: Cluster, data: dict[str, Any], role: str) -> None:
-    low, high = data["limits"]
-    data = {**{key: value for key, value in data.items() if key != "limits"}, "min": low, "max": high}
-    refusal = None
-    try:
-        policies = policy_reader.read_policies({role: data})
-    except InputError as error:
-        refusal = error
-    if refusal:
-        assert refusal.path.startswith(f"policies.{role}") and ("twice" in refusal.message or "no target" in refusal.message)
-        return
-    made = policies[role].scaling_policy()
-    assert made["type"] == "HPA" and 1 <= made["spec"]["minReplicas"] <= made["spec"]["maxReplicas"] <= 16
-    assert scaling_policy.limits(made) == (low, high)
-    for spec in (made["spec"], scaling_policy.frozen(made, low)["spec"]):
-        target = {"apiVersion": SETS, "kind": "InstanceSet", "name": f"vllm-0-{role}"}
-        body = {
-            "apiVersion": SCALERS,
-            "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": "any"},
-            "spec": {**spec, "scaleTargetRef": target},
-        }
-        path = f"/apis/{SCALERS}/namespaces/default/horizontalpodautoscalers?dryRun=All&fieldValidation=Strict"
-        status, answer = cluster.request("POST", path, body)
-        assert status == 201, answer
-        assert not differences(scaling_policy.normal(spec), scaling_policy.normal(answer["spec"])), "it is stored as it was written"
