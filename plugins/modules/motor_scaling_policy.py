@@ -19,6 +19,7 @@ description:
     the cluster has another one), the count of that moment is written to the InferServiceSet together with the removal, and to the user config.
   - Deploying the service again keeps its policies. While an engine role has one, M(ascend.mindie.motor_instance_scale) refuses another count for it.
     To scale by hand all the same, set O(outside=scale) and limits that leave HPA no choice.
+  - A fault of an instance is told and keeps nothing from being written. HPA does not wait until it is over.
   - Refused before anything is written are services of other backends, clusters whose CRD has no C(scalingPolicy) or that do not serve autoscaling/v2,
     and policies that HPA, the Infer Operator or the API server would take wrongly.
 extends_documentation_fragment:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from . import policy_verdicts
+from . import faults, policy_verdicts
 from .errors import Refused
 from .fields import MAX_COUNT
 from .guard import AUTOSCALE as VERB
@@ -56,7 +56,7 @@ def plan_policies(snapshot: Snapshot, stored: UserConfig, policies: Mapping[str,
         # Counts that somebody else has changed do not become as they were by this.
         settles=bool(moved) and all(counts.get(role, 0) == count for role, count in recorded.items() if role not in target),
         why_record=f"{title}" if changed else "record that an earlier change of policies is over",
-        notices=tuple(f"HPA will bring {one}, as the limits of its policy say." for one in moved),
+        notices=_notices(snapshot, state, moved) if changed else (),
     )
 
 
@@ -69,6 +69,14 @@ def _changed(snapshot: Snapshot, state: ServiceState, policies: Mapping[str, Pol
     if outside == REFUSE:
         require_range(state, changed)
     return changed
+
+
+def _notices(snapshot: Snapshot, state: ServiceState, moved: Iterable[str]) -> tuple[str, ...]:
+    """What HPA does at once, and what it does not wait for."""
+    scaled = tuple(f"HPA will bring {one}, as the limits of its policy say." for one in moved)
+    faulty = ", ".join(f"{instance.name} ({instance.reason})" for instance in faults.faulty(snapshot, state))
+    beside = f"There is a fault: {faulty}. HPA does not wait until it is over, and MindCluster does not support scaling meanwhile. Repair it soon."
+    return (*scaled, beside) if faulty else scaled
 
 
 def plan_policies_absent(snapshot: Snapshot, stored: UserConfig, engine_roles: Collection[str] | None) -> Plan:

@@ -141,6 +141,15 @@ def test_no_policy_is_planned_whose_limits_the_live_count_is_not_within(live: in
     assert low <= by_hand.counts["prefill"] <= high and by_hand.settles == (not low <= live <= high)
 
 
+def test_a_fault_is_told_because_hpa_does_not_wait_for_its_end() -> None:
+    failed = services.set_pod("decode", 0, ready=False, status={"phase": "Failed", "reason": "Evicted"})
+    found = shot()
+    pods = tuple(pod for pod in found.pods if pod["metadata"]["name"] != failed["metadata"]["name"])
+    (notice,) = plan_policy.plan_policies(replace(found, pods=(*pods, failed)), CONFIG, QUEUE).notices
+    assert notice.startswith("There is a fault: vllm-0-decode-0 (")
+    assert not plan_policy.plan_policies(found, CONFIG, QUEUE).notices
+
+
 def test_a_policy_that_is_being_switched_off_can_be_set_again() -> None:
     plan = plan_policy.plan_policies(shot(4, STILL, conditions=HEARD), CONFIG, QUEUE)
     assert plan.steps[0].writes[0].body[-1]["value"] == POLICY
