@@ -126,6 +126,13 @@ def test_where_nothing_is_said_of_routable_ones_those_that_were_there_have_to_be
         assert history.value(METRICS[WAITING], "union", 199).value == expected
 
 
+def test_one_instance_that_went_excuses_no_other() -> None:
+    looks = [scrape(0, *HYBRID, busy("3", role="union")), scrape(40, HYBRID[1])]
+    left = frozenset({"10.0.0.2", "10.0.0.3"})
+    assert reason(WAITING, *looks, role="union", pods=left) == "Partial"
+    assert value(WAITING, *looks, role="union", pods=frozenset({"10.0.0.2"})) == 4
+
+
 def test_an_instance_with_new_numbers_is_the_same_one() -> None:
     again = tuple(replace(engine, instance=f"9{engine.instance}") for engine in HYBRID)
     assert value(WAITING, scrape(0, *HYBRID), scrape(5, *again), role="union", pods=ALIVE) == 7
@@ -221,6 +228,25 @@ def test_counters_are_served_as_their_rate_over_the_window() -> None:
     assert value(RATE, *jump) == pytest.approx((6000 + 5000 - 500) / 60), "the window goes along"
 
 
+def test_a_counter_with_labels_of_its_own_is_the_sum_of_its_rows_and_each_begins_again_alone() -> None:
+    def ended(at: float, stop: float, length: float) -> Scrape:
+        labels = 'dp_rank="0",role="prefill",instance_id="1",pod_ip="10.0.0.1"'
+        rows = [
+            f'vllm:request_success_total{{{labels},finished_reason="{why}"}} {count}' for why, count in (("stop", stop), ("length", length))
+        ]
+        return Scrape(at, Sheets().make("\n".join(rows)))
+
+    assert value("request_success_total", ended(0, 100, 10), ended(60, 160, 40)) == pytest.approx((60 + 30) / 60)
+    assert value("request_success_total", ended(0, 100, 10), ended(60, 30, 40)) == pytest.approx((30 + 30) / 60)
+
+
+@pytest.mark.parametrize("missing", ["role", "instance_id", "pod_ip"])
+def test_a_row_that_names_no_endpoint_is_of_none(missing: str) -> None:
+    labels = {"role": "prefill", "instance_id": "1", "pod_ip": "10.0.0.1"}
+    row = ",".join(f'{name}="{text}"' for name, text in labels.items() if name != missing)
+    assert reason(WAITING, Scrape(0, Sheets().make(f"vllm:num_requests_waiting{{{row}}} 3"))) == "NotPerEndpoint"
+
+
 def test_half_a_window_has_to_be_known() -> None:
     assert reason(RATE, *growing(25, 100)) == "TooShort"
     assert value(RATE, *growing(30, 100)) == pytest.approx(100)
@@ -251,6 +277,11 @@ def test_a_gap_in_what_was_read_loses_nothing() -> None:
 def test_a_window_begins_with_a_scrape_that_shows_all() -> None:
     looks = growing(60, 100, 100, routable=TWO)
     looks[0] = scrape(0, busy("1", tokens=1000), routable=TWO)
+    assert value(RATE, *looks) == pytest.approx(200)
+
+
+def test_a_window_ends_with_the_scrape_that_the_value_is_of() -> None:
+    looks = [*growing(60, 100, 100, routable=TWO), scrape(65, busy("1", tokens=1e6), routable=TWO)]
     assert value(RATE, *looks) == pytest.approx(200)
 
 
@@ -378,6 +409,32 @@ def test_latencies_by_another_name_are_found() -> None:
         for index, look in enumerate(looks)
     ]
     assert value("time_per_output_token_seconds_mean", *renamed) == pytest.approx(0.3)
+
+
+# --- how it goes ---
+
+
+def test_what_is_wrong_now_is_told_by_engine_role_whatever_still_counts() -> None:
+    history = History(Limits(stale_after=30, frozen_after=60))
+
+    def troubles(now: float) -> list[str]:
+        found = (history.problem("prefill", now), history.problem("decode", now), history.trouble())
+        return [one.reason if one else "" for one in found]
+
+    both = {"prefill": 2, "decode": 1}
+    assert troubles(0) == ["NotYet", "NotYet", ""] and history.shown() == {}
+    history.add(scrape(0, *FULL, routable=both))
+    assert troubles(30) == ["", "", ""] and history.shown() == {"prefill": (2, 3), "decode": (1, 1)}
+    assert troubles(31) == ["Stale", "Stale", ""]
+    history.add(scrape(5, *FULL[2:], routable=both))
+    assert troubles(5) == ["Partial", "", ""] and history.shown() == {"prefill": (1, 1), "decode": (1, 1)}
+    history.add(failed(10))
+    assert troubles(10) == ["Unreachable", "Unreachable", "Unreachable"] and history.shown() == {}
+    history.add(scrape(15))
+    assert troubles(15) == ["Empty", "Empty", "Empty"]
+    for at in range(20, 85, 5):
+        history.add(scrape(float(at), *FULL, routable=both))
+    assert troubles(80) == ["Frozen", "Frozen", "Frozen"]
 
 
 # --- each number is made once ---
