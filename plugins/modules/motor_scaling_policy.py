@@ -59,7 +59,7 @@ options:
         description:
           - The policy of prefill instances.
         type: dict
-        suboptions:
+        suboptions: &policy
           min:
             description: Least number of instances, an integer from 1 to 16.
             type: raw
@@ -75,15 +75,15 @@ options:
               - V(latency) adds C(time_to_first_token_seconds_p95) 0.5 for prefill, C(time_per_output_token_seconds_p95) 0.05 and
                 C(e2e_request_latency_seconds_p95) 2 for decode, and all of these for union.
               - V(throughput) adds C(prompt_tokens_per_second) for prefill and C(generation_tokens_per_second) for the others. What one instance can
-                do depends on model and NPUs, so O(policies.prefill.metrics) has to give that target.
-              - A metric of O(policies.prefill.metrics) takes the place of the same metric of the preset.
+                do depends on model and NPUs, so C(metrics) has to give that target.
+              - A metric that C(metrics) has takes the place of the same metric of the preset.
             type: str
             choices: [queue, cache, latency, throughput]
           metrics:
             description:
               - The metrics that the count follows. HPA takes the largest count that any of them asks for, and removes no instance while one of them
                 has no value.
-              - At least one metric is needed, here or by O(policies.prefill.preset).
+              - At least one metric is needed, here or by C(preset).
             type: list
             elements: dict
             suboptions:
@@ -109,12 +109,14 @@ options:
               foreign:
                 description:
                   - Whether another provider than the adaptor of this collection serves the metric. The name is then used as it is.
-                  - Needed, together with O(policies.prefill.metrics[].target_type), for a metric that is not known here.
+                  - Needed, together with C(target_type), for a metric that is not known here.
                 type: bool
                 default: false
           scale_out:
             description:
               - How fast instances are added.
+              - Left out with a metric of type V(Value), it is one instance within 300 seconds. For these HPA multiplies by the instances that are
+                ready, and those that still load their weights are, so that it would double again and again what is on its way.
             type: dict
             suboptions:
               window:
@@ -186,256 +188,12 @@ options:
         description:
           - The policy of decode instances.
         type: dict
-        suboptions:
-          min:
-            description: Least number of instances, an integer from 1 to 16.
-            type: raw
-            required: true
-          max:
-            description: Most instances, an integer from 1 to 16.
-            type: raw
-            required: true
-          preset:
-            description:
-              - A choice of metrics with targets. V(queue) is C(num_requests_waiting) 5 for each instance; the others have that and more.
-              - V(cache) adds C(kv_cache_usage_perc_sum) 0.8.
-              - V(latency) adds C(time_to_first_token_seconds_p95) 0.5 for prefill, C(time_per_output_token_seconds_p95) 0.05 and
-                C(e2e_request_latency_seconds_p95) 2 for decode, and all of these for union.
-              - V(throughput) adds C(prompt_tokens_per_second) for prefill and C(generation_tokens_per_second) for the others. What one instance can
-                do depends on model and NPUs, so O(policies.decode.metrics) has to give that target.
-              - A metric of O(policies.decode.metrics) takes the place of the same metric of the preset.
-            type: str
-            choices: [queue, cache, latency, throughput]
-          metrics:
-            description:
-              - The metrics that the count follows. HPA takes the largest count that any of them asks for, and removes no instance while one of them
-                has no value.
-              - At least one metric is needed, here or by O(policies.decode.preset).
-            type: list
-            elements: dict
-            suboptions:
-              name:
-                description:
-                  - The name, with or without C(vllm:) or C(motor:).
-                  - The metrics of the adaptor are listed in the guide on autoscaling.
-                type: str
-                required: true
-              target:
-                description:
-                  - What HPA compares it with, a number or quantity above 0 such as V(5), V(0.8) or V(500m), with at most three decimal places.
-                  - For a total (requests, tokens per second) this is what one instance is to have, for a mean, ratio or latency the value itself.
-                type: raw
-                required: true
-              target_type:
-                description:
-                  - How HPA compares. V(AverageValue) is for totals of all instances, V(Value) for what does not grow with their number.
-                  - Left out, it is what fits the metric. The other one is refused, as HPA would then scale in or out for ever.
-                  - V(Value) is refused for instances of several pods, as HPA then multiplies by the pods.
-                type: str
-                choices: [Value, AverageValue]
-              foreign:
-                description:
-                  - Whether another provider than the adaptor of this collection serves the metric. The name is then used as it is.
-                  - Needed, together with O(policies.decode.metrics[].target_type), for a metric that is not known here.
-                type: bool
-                default: false
-          scale_out:
-            description:
-              - How fast instances are added.
-            type: dict
-            suboptions:
-              window:
-                description:
-                  - The stabilisation window in seconds, from 0 to 3600. HPA takes the smallest count that it wanted within it; its default is 0.
-                type: raw
-              steps:
-                description:
-                  - How much the count may change within a time. Left out, HPA's defaults hold, which are
-                    4 instances or 100 percent within 15 seconds, whichever is more.
-                type: list
-                elements: dict
-                suboptions:
-                  type:
-                    description: V(Pods) for a number of instances, V(Percent) for a part of those that there are.
-                    type: str
-                    choices: [Pods, Percent]
-                    required: true
-                  value:
-                    description: So many instances, or so many percent of them, an integer from 1 to 1000.
-                    type: raw
-                    required: true
-                  period:
-                    description: Within so many seconds, an integer from 1 to 1800.
-                    type: raw
-                    required: true
-              select:
-                description:
-                  - Which of several steps holds, that of the largest change (V(Max)) or of the smallest (V(Min)). V(Disabled) allows no change
-                    in this direction. Left out, it is V(Max).
-                type: str
-                choices: [Max, Min, Disabled]
-          scale_in:
-            description:
-              - How fast instances are removed. The highest indexes go.
-            type: dict
-            suboptions:
-              window:
-                description:
-                  - The stabilisation window in seconds, from 0 to 3600. HPA takes the largest count that it wanted within it; its default is 300.
-                type: raw
-              steps:
-                description:
-                  - How much the count may change within a time. Left out, HPA's defaults hold, which are
-                    100 percent within 15 seconds.
-                type: list
-                elements: dict
-                suboptions:
-                  type:
-                    description: V(Pods) for a number of instances, V(Percent) for a part of those that there are.
-                    type: str
-                    choices: [Pods, Percent]
-                    required: true
-                  value:
-                    description: So many instances, or so many percent of them, an integer from 1 to 1000.
-                    type: raw
-                    required: true
-                  period:
-                    description: Within so many seconds, an integer from 1 to 1800.
-                    type: raw
-                    required: true
-              select:
-                description:
-                  - Which of several steps holds, that of the largest change (V(Max)) or of the smallest (V(Min)). V(Disabled) allows no change
-                    in this direction. Left out, it is V(Max).
-                type: str
-                choices: [Max, Min, Disabled]
+        suboptions: *policy
       union:
         description:
           - The policy of the instances of a hybrid service.
         type: dict
-        suboptions:
-          min:
-            description: Least number of instances, an integer from 1 to 16.
-            type: raw
-            required: true
-          max:
-            description: Most instances, an integer from 1 to 16.
-            type: raw
-            required: true
-          preset:
-            description:
-              - A choice of metrics with targets. V(queue) is C(num_requests_waiting) 5 for each instance; the others have that and more.
-              - V(cache) adds C(kv_cache_usage_perc_sum) 0.8.
-              - V(latency) adds C(time_to_first_token_seconds_p95) 0.5 for prefill, C(time_per_output_token_seconds_p95) 0.05 and
-                C(e2e_request_latency_seconds_p95) 2 for decode, and all of these for union.
-              - V(throughput) adds C(prompt_tokens_per_second) for prefill and C(generation_tokens_per_second) for the others. What one instance can
-                do depends on model and NPUs, so O(policies.union.metrics) has to give that target.
-              - A metric of O(policies.union.metrics) takes the place of the same metric of the preset.
-            type: str
-            choices: [queue, cache, latency, throughput]
-          metrics:
-            description:
-              - The metrics that the count follows. HPA takes the largest count that any of them asks for, and removes no instance while one of them
-                has no value.
-              - At least one metric is needed, here or by O(policies.union.preset).
-            type: list
-            elements: dict
-            suboptions:
-              name:
-                description:
-                  - The name, with or without C(vllm:) or C(motor:).
-                  - The metrics of the adaptor are listed in the guide on autoscaling.
-                type: str
-                required: true
-              target:
-                description:
-                  - What HPA compares it with, a number or quantity above 0 such as V(5), V(0.8) or V(500m), with at most three decimal places.
-                  - For a total (requests, tokens per second) this is what one instance is to have, for a mean, ratio or latency the value itself.
-                type: raw
-                required: true
-              target_type:
-                description:
-                  - How HPA compares. V(AverageValue) is for totals of all instances, V(Value) for what does not grow with their number.
-                  - Left out, it is what fits the metric. The other one is refused, as HPA would then scale in or out for ever.
-                  - V(Value) is refused for instances of several pods, as HPA then multiplies by the pods.
-                type: str
-                choices: [Value, AverageValue]
-              foreign:
-                description:
-                  - Whether another provider than the adaptor of this collection serves the metric. The name is then used as it is.
-                  - Needed, together with O(policies.union.metrics[].target_type), for a metric that is not known here.
-                type: bool
-                default: false
-          scale_out:
-            description:
-              - How fast instances are added.
-            type: dict
-            suboptions:
-              window:
-                description:
-                  - The stabilisation window in seconds, from 0 to 3600. HPA takes the smallest count that it wanted within it; its default is 0.
-                type: raw
-              steps:
-                description:
-                  - How much the count may change within a time. Left out, HPA's defaults hold, which are
-                    4 instances or 100 percent within 15 seconds, whichever is more.
-                type: list
-                elements: dict
-                suboptions:
-                  type:
-                    description: V(Pods) for a number of instances, V(Percent) for a part of those that there are.
-                    type: str
-                    choices: [Pods, Percent]
-                    required: true
-                  value:
-                    description: So many instances, or so many percent of them, an integer from 1 to 1000.
-                    type: raw
-                    required: true
-                  period:
-                    description: Within so many seconds, an integer from 1 to 1800.
-                    type: raw
-                    required: true
-              select:
-                description:
-                  - Which of several steps holds, that of the largest change (V(Max)) or of the smallest (V(Min)). V(Disabled) allows no change
-                    in this direction. Left out, it is V(Max).
-                type: str
-                choices: [Max, Min, Disabled]
-          scale_in:
-            description:
-              - How fast instances are removed. The highest indexes go.
-            type: dict
-            suboptions:
-              window:
-                description:
-                  - The stabilisation window in seconds, from 0 to 3600. HPA takes the largest count that it wanted within it; its default is 300.
-                type: raw
-              steps:
-                description:
-                  - How much the count may change within a time. Left out, HPA's defaults hold, which are
-                    100 percent within 15 seconds.
-                type: list
-                elements: dict
-                suboptions:
-                  type:
-                    description: V(Pods) for a number of instances, V(Percent) for a part of those that there are.
-                    type: str
-                    choices: [Pods, Percent]
-                    required: true
-                  value:
-                    description: So many instances, or so many percent of them, an integer from 1 to 1000.
-                    type: raw
-                    required: true
-                  period:
-                    description: Within so many seconds, an integer from 1 to 1800.
-                    type: raw
-                    required: true
-              select:
-                description:
-                  - Which of several steps holds, that of the largest change (V(Max)) or of the smallest (V(Min)). V(Disabled) allows no change
-                    in this direction. Left out, it is V(Max).
-                type: str
-                choices: [Max, Min, Disabled]
+        suboptions: *policy
   engine_roles:
     description:
       - Whose policies are removed with O(state=absent). Left out, all that there are.

@@ -33,6 +33,9 @@ _STEP_KEYS = ("type", "value", "period")
 # What may be part of a URL path, and of the API server's check of it.
 _NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,251}[A-Za-z0-9_])?")
 _INSTANCES = 4
+# For a Value HPA multiplies by the instances that are ready, and those whose engines still load their weights are, for minutes: it would
+# double again and again what is on its way already. So one is waited for before the next comes, unless the user knows better.
+ONE_AT_A_TIME = Pace(steps=(ScaleStep(PODS, 1, 300),))
 
 
 def read_policies(data: Any, *, source: str = SOURCE) -> dict[str, Policy]:
@@ -76,8 +79,10 @@ def _policy(role: str, data: Any, path: str) -> Policy:
     if low > high:
         wrong = f"min {low} is above max {high}: the operator would try in vain to make an autoscaler of it, and its status would not tell"
         _fail(wrong, path, MIN_ABOVE_MAX)
-    paces = {key: _pace(data.get(key), f"{path}.{key}") for key in ("scale_out", "scale_in")}
-    return Policy(role, low, high, _metrics(role, data, path), paces["scale_out"], paces["scale_in"])
+    metrics = _metrics(role, data, path)
+    runs_away = data.get("scale_out") is None and any(target.target_type == VALUE for target in metrics)
+    scale_out = ONE_AT_A_TIME if runs_away else _pace(data.get("scale_out"), f"{path}.scale_out")
+    return Policy(role, low, high, metrics, scale_out, _pace(data.get("scale_in"), f"{path}.scale_in"))
 
 
 def _metrics(role: str, data: Mapping[str, Any], path: str) -> tuple[Target, ...]:

@@ -236,3 +236,21 @@ def test_quantities_are_thousandths_or_whole() -> None:
     assert [scaling_policy.quantity_text(Fraction(text)) for text in ("5", "0.5", "1.25", "0.001")] == ["5", "500m", "1250m", "1m"]
     with pytest.raises(ValueError, match="thousandth"):
         scaling_policy.quantity_text(Fraction("0.0001"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "scale_up"),
+    [
+        ({"preset": "latency"}, {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 300}]}),
+        (
+            {"metrics": [WAITING, {"name": "kv_cache_usage_perc", "target": "0.8"}]},
+            {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 300}]},
+        ),
+        ({"preset": "latency", "scale_out": {"window": 30}}, {"stabilizationWindowSeconds": 30}),
+        ({"preset": "queue"}, None),
+    ],
+    ids=["latency", "a mean", "the user knows better", "totals"],
+)
+def test_what_hpa_multiplies_by_instances_that_still_load_adds_one_at_a_time(policy: dict[str, Any], scale_up: Any) -> None:
+    found = spec(**({"metrics": None} | policy))
+    assert (found.get("behavior") or {}).get("scaleUp") == scale_up
