@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,6 +22,8 @@ WAITING = ("num_requests_waiting", "num_queue_reqs")
 _ROUTABLE = {"prefill": "p_instances_num", "decode": "d_instances_num"}
 _SUFFIX = {INFERENCE_PORT: "infer", METRICS_PORT: "obs"}
 _TLS = {INFERENCE_PORT: "infer_tls_config", METRICS_PORT: "mgmt_tls_config"}
+# What a Service can be called. The API server takes any text as the name of an entry in a role, also one that leads elsewhere.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # How often it collects (seconds), unless its configuration says otherwise; a collection itself takes a moment.
 _REUSE_SECONDS = 3.0
 _MOMENT = 1.0
@@ -34,7 +37,8 @@ def service_name(port: int) -> str:
 def set_service_name(port: int, roles: Iterable[Mapping[str, Any]], infer_service: str) -> str:
     """The Service of a port, of a set with these roles: the operator names it after the entry in the role and the InstanceSet."""
     entries = (entry for role in roles if role["name"] == COORDINATOR for entry in role.get("services") or ())
-    names = (entry["name"] for entry in entries if any(row.get("port") == port for row in entry["spec"].get("ports") or ()))
+    those = (entry for entry in entries if any(row.get("port") == port for row in entry["spec"].get("ports") or ()))
+    names = (entry["name"] for entry in those if _NAME.fullmatch(entry["name"]))
     return f"{next(names, service_name(port))}-{infer_service}-{COORDINATOR}"
 
 

@@ -43,6 +43,21 @@ def test_each_service_of_a_set_is_one_of_its_own() -> None:
     assert list(services_of(infer_set(replicas=0), None)) == []
 
 
+def test_a_set_that_wants_more_services_than_the_operator_makes_has_none() -> None:
+    assert len(list(services_of(infer_set(replicas=64), None))) == 64
+    assert list(services_of(infer_set(replicas=65), None)) == [] == list(services_of(infer_set(replicas=2**31 - 1), None))
+
+
+@pytest.mark.parametrize("name", ["10.0.0.1:6443/#", "169.254.169.254/latest/?x=", "user@elsewhere", "a.b", "a b", "A", "", "a" * 64])
+def test_no_name_in_a_set_leads_elsewhere(name: str) -> None:
+    wrong = infer_set()
+    for entry in wrong["spec"]["template"]["roles"][0]["services"]:
+        entry["name"] = name
+    (service,) = services_of(wrong, None)
+    assert service.metrics_url == "http://mindie-motor-coordinator-obs-vllm-0-coordinator.chat.svc:1027/metrics?type=dp"
+    assert service.models_url == "http://mindie-motor-coordinator-infer-vllm-0-coordinator.chat.svc:1025/v1/models"
+
+
 @pytest.mark.parametrize(("switch", "schemes"), [("mgmt_tls_config", ("https", "http")), ("infer_tls_config", ("http", "https"))])
 def test_each_port_has_its_own_tls_switch(switch: str, schemes: tuple[str, str]) -> None:
     config = {"motor_deploy_config": {"tls_config": {switch: {"enable_tls": True}}}}

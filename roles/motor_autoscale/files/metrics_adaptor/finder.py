@@ -25,6 +25,8 @@ Object = Mapping[str, Any]
 
 RELIST_SECONDS = 300.0
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp")
+# The operator makes no more services of one set; of a set that wants more it makes none.
+MOST_SERVICES = 64
 # A pod that has ended does not live, whether or not it is still listed.
 _ENDED = ("Succeeded", "Failed")
 
@@ -59,7 +61,8 @@ def services_of(infer_set: Object, config_map: Object | None) -> Iterator[Servic
     roles = (spec.get("template") or {}).get("roles") or ()
     engines = [role for role in roles if role["name"] in ENGINE_ROLES]
     config = _user_config(config_map)
-    for index in range(spec.get("replicas", 1)):
+    wanted = spec.get("replicas", 1)
+    for index in range(wanted if wanted <= MOST_SERVICES else 0):
         name = f"{metadata['name']}-{index}"
         urls = {
             port: f"{coordinator.scheme(config, port)}://{coordinator.set_service_name(port, roles, name)}.{metadata['namespace']}.svc:{port}"
