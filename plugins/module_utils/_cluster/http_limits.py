@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import logging
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from http import HTTPStatus
+from http.client import LineTooLong
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ssl import SSLContext, SSLError, SSLSocket
 from typing import Any, TypeAlias
@@ -27,6 +30,8 @@ JSON = "application/json"
 LARGE = 1024
 # Seconds that the handshake of a connection may be silent for.
 HANDSHAKE = 5
+# Bytes of all headers of a request: who is not let in could fill the memory with them.
+LARGEST_HEAD = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,11 @@ class Asked:
 
     @property
     def path(self) -> str:
-        """The target without a query."""
-        return urlsplit(self.target).path
+        """The target without a query; nothing of one that cannot be read."""
+        try:
+            return urlsplit(self.target).path
+        except ValueError:
+            return ""
 
 
 @dataclass(frozen=True)
@@ -157,12 +165,16 @@ class Server(ThreadingHTTPServer):
                 found.stranger = found.stranger and not known
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Take a connection, or refuse it. Over TLS the oldest stranger makes room: who is not let in keeps nobody out."""
+        """Take a connection, or refuse it. The oldest stranger makes room: who is not let in, or asks nothing, keeps nobody out.
+
+        In plain HTTP, where all are alike, anybody does at last: a probe has to get through whoever else is there.
+        """
         limits = self.site.limits()
         with self._lock:
             full = len(self._open) >= limits.connections
             strangers = [connection for connection, found in self._open.items() if found.stranger] if full else []
-            makes_room = strangers[0] if strangers and self.site.secured else None
+            others = list(self._open) if full and not self.site.secured else []
+            makes_room = next(iter((*strangers, *others)), None)
             if makes_room:
                 del self._open[makes_room]
             taken = not full or makes_room is not None
@@ -173,7 +185,7 @@ class Server(ThreadingHTTPServer):
         if taken:
             super().process_request(request, client_address)
         else:
-            self._refuse(request)
+            self.shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:
         """A connection has ended."""
@@ -199,13 +211,6 @@ class Server(ThreadingHTTPServer):
         for connection in chosen:
             _cut(connection)
 
-    def _refuse(self, connection: socket.socket) -> None:
-        if self.site.secured is None:
-            with suppress(OSError):  # gone already
-                connection.settimeout(1)
-                connection.sendall(b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n")
-        self.shutdown_request(connection)
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection broke."""
         LOG.debug("connection of %s ended", client_address[0], exc_info=True)
@@ -217,6 +222,20 @@ def _cut(connection: socket.socket) -> None:
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
+class _Lines(io.BufferedReader):
+    """Reads lines, no more than `left` bytes of them."""
+
+    left = sys.maxsize
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """The next line, as much as `size` of it. Raises LineTooLong, which the base class of the handler answers."""
+        line = super().readline(size)
+        self.left -= len(line)
+        if self.left < 0:
+            raise LineTooLong("head of the request")
+        return line
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     sys_version = ""
@@ -225,6 +244,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
+        self.rfile = self._lines = _Lines(self.rfile.detach())
         self._idle = self.server.site.limits().idle
         self.connection.settimeout(self._idle)
 
@@ -242,6 +262,14 @@ class _Handler(BaseHTTPRequestHandler):
             return False
         connection.settimeout(self._idle)
         return True
+
+    def parse_request(self) -> bool:
+        """Each line may be long; all of them together may not."""
+        self._lines.left = LARGEST_HEAD
+        try:
+            return super().parse_request()
+        finally:
+            self._lines.left = sys.maxsize
 
     def version_string(self) -> str:
         return self.server.site.name

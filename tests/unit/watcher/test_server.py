@@ -259,7 +259,13 @@ def test_a_body_is_not_taken_for_the_next_request(running: server.Running) -> No
 
 @pytest.mark.parametrize(
     "sent",
-    [b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"a" * 70000 + b" HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\r\n\r\n"],
+    [
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /" + b"a" * 70000 + b" HTTP/1.1\r\n\r\n",
+        b"GET http://[ HTTP/1.1\r\nConnection: close\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\r\n\r\n",
+    ],
 )
 def test_a_broken_request_gets_an_answer_and_harms_nobody(running: server.Running, sent: bytes) -> None:
     found = raw(running, sent)
@@ -267,15 +273,44 @@ def test_a_broken_request_gets_an_answer_and_harms_nobody(running: server.Runnin
     assert ask(running, "/healthz")[0] == 200
 
 
-def test_connections_beyond_the_limit_are_refused_and_come_back(running: server.Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_holds_connections_keeps_nobody_out(running: server.Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A probe that gets no answer would have the program killed."""
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 4)
     before = threading.active_count()
-    idle = [socket.create_connection(("127.0.0.1", running.port), timeout=5) for dummy in range(4)]
-    until(lambda: b" 503 " in raw(running, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"))
-    assert threading.active_count() <= before + 5
+    idle = [socket.create_connection(("127.0.0.1", running.port), timeout=5) for dummy in range(12)]
+    for dummy in range(5):
+        assert ask(running, "/healthz")[0] == 200
+    until(lambda: threading.active_count() <= before + 4)
+    assert idle[0].recv(10) == b"", "the oldest made room"
     for connection in idle:
         connection.close()
-    until(lambda: ask(running, "/healthz")[0] == 200)
+
+
+def test_who_was_answered_and_stays_makes_room_when_all_do(running: server.Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    stays = [http.client.HTTPConnection("127.0.0.1", running.port, timeout=5) for dummy in range(4)]
+    for connection in stays:
+        connection.request("GET", "/healthz")
+        connection.getresponse().read()
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 4)
+    assert ask(running, "/healthz")[0] == 200
+    for connection in stays:
+        connection.close()
+
+
+def test_a_head_that_grows_and_grows_is_given_up(running: server.Running) -> None:
+    """By lines, each of which the base class would take."""
+    line = b"X: " + b"a" * 60_000 + b"\r\n"
+    assert b" 431 " in raw(running, b"GET /healthz HTTP/1.1\r\n" + 2 * line)
+    assert b" 200 " in raw(running, b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + line + b"\r\n")
+
+
+def test_each_request_of_a_connection_has_room_for_its_own_head(running: server.Running) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=5)
+    for dummy in range(3):
+        connection.request("GET", "/healthz", headers={"X": "a" * 40_000})
+        answer = connection.getresponse()
+        assert (answer.status, bool(answer.read())) == (200, True)
+    connection.close()
 
 
 def test_connections_are_not_kept_where_places_get_rare(running: server.Running, monkeypatch: pytest.MonkeyPatch) -> None:
