@@ -75,7 +75,10 @@ class Found:
 
 @dataclass(frozen=True)
 class _Taken:
-    """A scrape that has been judged: whose instances are not all there (`problems`, by engine role), and who has no rates yet."""
+    """A scrape that has been judged: whose instances are not all there (`problems`, by engine role), and who has no rates yet.
+
+    `begun`: since when the counters of an engine role can be compared, where they were numbered anew.
+    """
 
     at: float
     sheet: Sheet | None
@@ -83,6 +86,7 @@ class _Taken:
     problems: Mapping[str, NoValue]
     young: frozenset[tuple[str, Endpoint]]
     gaps: frozenset[str]
+    begun: Mapping[str, float] = field(default_factory=dict)
     answers: dict[tuple[str, str], Found | NoValue] = field(default_factory=dict)
 
     def refused(self, role: str) -> NoValue | None:
@@ -106,6 +110,8 @@ class History:
         self._complete: dict[str, dict[str, frozenset[Endpoint]]] = {}
         self._since: dict[tuple[str, Endpoint], float] = {}
         self._gap: dict[str, float] = {}
+        self._numbers: dict[tuple[str, str, str], tuple[float, frozenset[str]]] = {}
+        self._begun: dict[str, float] = {}
         self._away = -math.inf
         self._last: Sheet | None = None
         self._last_at = self._same_since = 0.0
@@ -123,13 +129,15 @@ class History:
         self._last_at = scrape.at
         roles = {*scrape.sheet.table.roles, *self._complete, *(scrape.routable or {})}
         problems = {role: found for role in roles if (found := self._judge(role, scrape, pods))}
-        self._gap.update(dict.fromkeys(problems, scrape.at))
+        anew = self._numbered_anew(scrape.at, scrape.sheet)
+        self._begun.update(dict.fromkeys(anew, scrape.at))
+        self._gap.update(dict.fromkeys((*problems, *anew), scrape.at))
         now = {(role, endpoint) for role, endpoints in scrape.sheet.table.roles.items() for endpoint in endpoints}
         self._since = {key: self._since.get(key, scrape.at) for key in now}
         young = frozenset(key for key, since in self._since.items() if scrape.at - since < self.limits.joining)
         recent = scrape.at - self.limits.window
         gaps = frozenset(role for role in roles if max(self._away, self._gap.get(role, -math.inf)) > recent)
-        self._keep(_Taken(scrape.at, scrape.sheet, None, problems, young, gaps))
+        self._keep(_Taken(scrape.at, scrape.sheet, None, problems, young, gaps, dict(self._begun)))
 
     def value(self, metric: Metric, role: str, now: float) -> Found:
         """The newest value of a metric of an engine role. Raises NoValue."""
@@ -196,6 +204,16 @@ class History:
         alive = (known for known in there if pods is None or all(one.pod_ip in pods for one in known))
         return sorted({one.pod_ip for known in alive for one in known if (one.pod_ip, one.rank) not in here})
 
+    def _numbered_anew(self, at: float, sheet: Sheet) -> set[str]:
+        """The engine roles with instances that have other numbers than before: what they did in between is in no counter of either."""
+        places: dict[tuple[str, str, str], set[str]] = {}
+        for role, endpoints in sheet.table.roles.items():
+            for one in endpoints:
+                places.setdefault((role, one.pod_ip, one.rank), set()).add(one.instance)
+        before = {place: known for place, known in self._numbers.items() if known[0] >= at - self.limits.window}
+        self._numbers = {**before, **{place: (at, frozenset(numbers)) for place, numbers in places.items()}}
+        return {place[0] for place, numbers in places.items() if place in before and not before[place][1] & numbers}
+
     def _frozen(self) -> NoValue | None:
         same = self._last_at - self._same_since
         if self._last is None or same < self.limits.frozen_after or not _busy(self._last):
@@ -233,7 +251,8 @@ class History:
     def _over_window(self, index: int, metric: Metric, role: str, family: str) -> float:
         """Of what happened in the window that ends with a scrape."""
         end = self._taken[index]
-        inside = [taken for taken in list(self._taken)[: index + 1] if taken.at >= end.at - self.limits.window and taken.sheet]
+        begin = max(end.at - self.limits.window, end.begun.get(role, -math.inf))
+        inside = [taken for taken in list(self._taken)[: index + 1] if taken.at >= begin and taken.sheet]
         while inside and inside[0].refused(role):
             inside.pop(0)
         seconds = end.at - inside[0].at

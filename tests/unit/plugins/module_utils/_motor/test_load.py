@@ -285,6 +285,45 @@ def test_a_window_ends_with_the_scrape_that_the_value_is_of() -> None:
     assert value(RATE, *looks) == pytest.approx(200)
 
 
+def renumbered(look: Scrape, *numbers: str) -> Scrape:
+    """The same look, with the instances of these numbers called otherwise; their addresses stay."""
+    assert look.sheet
+    rows = zip(look.sheet.table.series, look.sheet.values, strict=True)
+    lines = [(f"{one.name}{{{','.join(f'{name}={chr(34)}{label}{chr(34)}' for name, label in one.labels.items())}}}", n) for one, n in rows]
+    told = "\n".join(f"{head} {number}" for head, number in lines)
+    for number in numbers:
+        told = told.replace(f'instance_id="{number}"', f'instance_id="9{number}"')
+    return replace(look, sheet=Sheets().make(told))
+
+
+def rates(*looks: Scrape) -> list[float | str]:
+    """What is served after each of them: a number, or why there is none."""
+    history, found = History(), list[float | str]()
+    for look in looks:
+        history.add(look)
+        try:
+            found.append(round(history.value(METRICS[RATE], "prefill", look.at).value, 6))
+        except NoValue as error:
+            found.append(error.reason)
+    return found
+
+
+def test_instances_that_are_numbered_anew_have_no_low_rate() -> None:
+    """After a restart of the coordinator: what they did during the outage is in no counter of either number."""
+    looks = growing(150, 100, 100)
+    outage = [failed(float(at)) for at in (65, 70, 75, 80)]
+    after = [renumbered(look, "1", "2") for look in looks[17:]]
+    found = rates(*looks[:13], *outage, *after)
+    assert set(found[6:13]) == {200.0} == {rate for rate in found[13:] if not isinstance(rate, str)}
+    assert found[-8:] == [200.0] * 8, "half a window after they are back"
+
+
+def test_instances_that_are_numbered_anew_one_by_one_have_no_low_rate() -> None:
+    looks = growing(150, 100, 100)
+    found = rates(*looks[:13], renumbered(looks[13], "1"), *(renumbered(look, "1", "2") for look in looks[14:]))
+    assert {rate for rate in found[6:] if not isinstance(rate, str)} == {200.0} == set(found[-11:])
+
+
 SPEED = "prompt_tokens_per_second"
 
 
@@ -328,6 +367,13 @@ def test_the_rates_after_any_outage_may_be_first_ones() -> None:
     looks = [fast(0, 100, 100), fast(8, 100, 100), failed(13), fast(18, 0, 0)]
     assert reason(SPEED, *looks, limits=Limits(stale_after=5)) == "Joining"
     assert value(SPEED, *looks, fast(26, 100, 100), limits=Limits(stale_after=5)) == 200
+
+
+def test_the_first_rate_under_a_new_number_is_none_of_a_new_instance() -> None:
+    looks = [fast(0, 100, 100), fast(8, 100, 100), renumbered(fast(13, 0, 100), "1")]
+    assert reason(SPEED, *looks, limits=Limits(stale_after=4)) == "Joining"
+    assert value(SPEED, *looks) == 200, "the last one holds"
+    assert value(SPEED, *looks, renumbered(fast(21, 100, 100), "1"), limits=Limits(stale_after=4)) == 200
 
 
 def test_who_does_not_come_back_within_a_window_was_lost() -> None:
