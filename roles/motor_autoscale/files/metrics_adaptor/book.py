@@ -21,6 +21,10 @@ from .finder import Service
 SET_LABEL, SERVICE_LABEL, ROLE_LABEL = (f"{INFER_LABEL}{name}" for name in ("inferserviceset-name", "inferservice-name", "role-name"))
 # The coordinator has the first rate of an endpoint in the second collection that shows it.
 _COLLECTIONS = 2
+# Of two ends of a window each may be off by a collection, and a busy service may tell the same until the next one.
+_IN_WINDOW, _UNTIL_FROZEN = 10, 3
+# Who collects less often than this (seconds) is too slow for rates; looks are not kept for ever.
+_SLOWEST = 60.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class _Page:
     def __init__(self, service: Service, limits: Limits) -> None:
         self.service = service
         self.lock = threading.Lock()
-        self.history = History(replace(limits, joining=_COLLECTIONS * service.collection))
+        self.history = History(_limits(limits, service.collection))
         self.scrapes = self.size = 0
         self.failures: Counter[str] = Counter()
         self.seconds = 0.0
@@ -118,6 +122,13 @@ class Book:
     def known(self) -> bool:
         """Whether it is known which services there are."""
         return self._pages is not None
+
+
+def _limits(limits: Limits, collection: float) -> Limits:
+    """What is asked for, as far as a coordinator that collects so seldom can tell."""
+    reckoned = min(collection, _SLOWEST)
+    window, frozen_after = max(limits.window, _IN_WINDOW * reckoned), max(limits.frozen_after, _UNTIL_FROZEN * reckoned)
+    return replace(limits, window=window, frozen_after=frozen_after, joining=_COLLECTIONS * collection)
 
 
 def _labels(service: Service) -> Iterator[Mapping[str, str]]:
