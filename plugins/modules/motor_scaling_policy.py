@@ -317,7 +317,7 @@ drift:
 reason:
   description:
     - Why the module failed, one word that playbooks can test.
-    - V(NotAutoscalable), V(PolicyUnknown) and V(AutoscalingMissing) say that service or cluster cannot be scaled by load.
+    - V(NotAutoscalable), V(SeveralServices), V(PolicyUnknown) and V(AutoscalingMissing) say that service or cluster cannot be scaled by load.
     - V(WrongTargetType), V(UnknownMetric), V(MinAboveMax), V(OutsideLimits), V(TooFewNpus) and V(NoSuchRole) say what is wrong with a policy.
   returned: failure
   type: str

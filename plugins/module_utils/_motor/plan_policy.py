@@ -21,7 +21,16 @@ from .guard import AUTOSCALE as VERB
 from .guard import require_finished, require_service, unfinished_verb
 from .owners import POLICY, has_policy
 from .plan import Plan, Step, Write, update
-from .policy_checks import BACKEND, REFUSE, require_autoscalable, require_range, require_roles, require_single_pods, require_unowned
+from .policy_checks import (
+    BACKEND,
+    REFUSE,
+    require_autoscalable,
+    require_one_service,
+    require_range,
+    require_roles,
+    require_single_pods,
+    require_unowned,
+)
 from .record import USER_CONFIG_KEY, with_data
 from .scaling_policy import AUTOSCALED, Policy, frozen, is_frozen, policy_of, same
 from .state import ServiceState, Snapshot, infer_roles, service_state
@@ -37,6 +46,7 @@ def plan_policies(snapshot: Snapshot, stored: UserConfig, policies: Mapping[str,
     require_autoscalable(snapshot)
     require_finished(snapshot, VERB)
     require_roles(snapshot, policies)
+    require_one_service(snapshot)
     state = service_state(snapshot)
     changed = _changed(snapshot, state, policies, outside)
     counts = state.counts()
@@ -92,6 +102,8 @@ def plan_policies_absent(snapshot: Snapshot, stored: UserConfig, engine_roles: C
     state = service_state(snapshot)
     counts = state.counts()
     off = {role["name"]: counts.get(role["name"], 0) for role in chosen}
+    if off:
+        require_one_service(snapshot)
     _refuse_unrecordable(snapshot, off)
     data = _with_counts(snapshot, stored, off)
     names = " and ".join(off)

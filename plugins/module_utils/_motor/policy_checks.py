@@ -40,6 +40,17 @@ def require_autoscalable(snapshot: Snapshot) -> None:
         )
 
 
+def require_one_service(snapshot: Snapshot) -> None:
+    """A count of the set is that of all its services: with several, HPA gives each its own, and no number is right for all of them."""
+    found = ((snapshot.infer_service_set or {}).get("spec") or {}).get("replicas", 1)
+    if found != 1:
+        raise Refused(
+            f"Cannot set or remove policies in {snapshot.namespace}: its InferServiceSet makes {found} services, and has one count for all of them. "
+            "HPA scales each on its own, so that a policy could not be taken away again without changing counts. Set spec.replicas to 1.",
+            reason="SeveralServices",
+        )
+
+
 def require_roles(snapshot: Snapshot, engine_roles: Iterable[str]) -> None:
     """The InferServiceSet has these engine roles."""
     there = [role["name"] for role in infer_roles(snapshot)]

@@ -190,6 +190,17 @@ def test_more_instances_than_a_user_config_holds_cannot_be_recorded() -> None:
     assert error.value.reason == "OutsideLimits"
 
 
+def test_of_a_set_that_makes_several_services_no_policy_is_set_or_taken_away() -> None:
+    """Each has a count of its own, and the set has one number for both."""
+    several = shot(policy=STILL, conditions=HEARD)
+    assert several.infer_service_set
+    several.infer_service_set["spec"]["replicas"] = 2  # type: ignore[index]  # a test's own object
+    assert refused(several).reason == "SeveralServices"
+    with pytest.raises(Refused, match="2 services"):
+        plan_policy.plan_policies_absent(several, CONFIG, None)
+    plan_policy.plan_policies_absent(several, CONFIG, ["decode"])  # it has none
+
+
 def test_another_autoscaler_of_the_instances_is_refused_but_not_the_operators_own() -> None:
     found = shot()
     theirs = {**scaler(POLICY), "metadata": {"name": "by-load"}}
