@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.ascend.mindie.plugins.module_utils._cluster import metadata_list
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.api import Api
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster.watch import Health, Watch
 from ansible_collections.ascend.mindie.plugins.module_utils._motor import coordinator
@@ -115,6 +116,7 @@ class Finder:
                     keep=keep,
                     field_selector=selector,
                     relist_every=relist_every,
+                    relist_form=metadata_list.FORM,
                     on_change=self._pod_changed if pods else None,
                     lasting=(),
                 )
