@@ -218,7 +218,7 @@ seealso:
   - module: ascend.mindie.motor_scaling_policy_info
   - module: ascend.mindie.motor_instance_scale
 author:
-  - ascend.mindie contributors
+  - ascend.mindie contributors (@ascend-mindie)
 """
 
 EXAMPLES = r"""

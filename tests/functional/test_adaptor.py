@@ -105,7 +105,7 @@ def pair(folder: Path, issued: tuple[bytes, bytes]) -> tuple[Path, Path]:
 
 
 def test_only_the_front_proxys_authority_and_name_are_good(installed: Adaptor, tmp_path: Path) -> None:
-    (pod, *_) = installed.pods()
+    (pod, *dummy) = installed.pods()
     folder = installed.cluster.directory
     assert installed.direct(pod, certificate=(folder / "front.crt", folder / "front.key"))[0] == 200
     front = Authority.load("front-proxy", folder / "front-ca.crt", folder / "front-ca.key")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ssl import SSLContext
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from .._motor.load_report import Courses, Seen, Tally, outcome_of
@@ -27,7 +27,7 @@ LAST_SECONDS = 5.0
 LARGEST_ANSWER = 1 << 20
 
 # Instances of each engine role, as they are now.
-Look: TypeAlias = "Callable[[], Mapping[str, Seen]]"
+Look = Callable[[], Mapping[str, Seen]]
 
 
 class Send(Protocol):

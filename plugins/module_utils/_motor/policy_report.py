@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -224,7 +225,7 @@ def _now(scaler: hpa.Autoscaler, answers: Mapping[str, Answer], counts: hpa.Coun
 
 def _plain(ratio: float | None) -> float | None:
     """JSON has neither infinities nor NaN."""
-    return round(ratio, 6) if ratio is not None and ratio == ratio and abs(ratio) != float("inf") else None
+    return round(ratio, 6) if ratio is not None and math.isfinite(ratio) else None
 
 
 def _row(subject: Subject, answers: Mapping[tuple[str, str], Answer]) -> dict[str, Any]:
