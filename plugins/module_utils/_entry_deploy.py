@@ -100,7 +100,7 @@ class Deployment:
             return self._node_ports
         live = snapshot.infer_service_set
         used = [] if live else node_ports_of(self.service.api.list_objects("Service", None).items)
-        return choose_node_ports(exposed_services(self._drafted.objects), live, used)
+        return choose_node_ports(exposed_services(self._drafted.objects), live, used, snapshot.namespace)
 
     def _render(self, service_id: str, node_ports: Any) -> Rendered | None:
         if self._release is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..digests import sha256
 from ..errors import InputError
 from .context import AUTO, Context
 from .draft import Draft
@@ -16,6 +17,8 @@ from .draft import Draft
 MAX_PORT = 65535
 # The default range of node ports of a Kubernetes server.
 FIRST_NODE_PORT, LAST_NODE_PORT = 30000, 32767
+# So many of the lowest ones it leaves to those who choose for themselves (a sixteenth of the range or 16 to 128, whichever fits).
+KEPT_FOR_CHOICE = 86
 
 
 def set_node_ports(context: Context, name: str, service: Draft) -> None:
@@ -71,15 +74,18 @@ def _has_node_port(spec: Mapping[str, Any]) -> bool:
     return any("nodePort" in port for port in spec.get("ports") or ())
 
 
-def choose_node_ports(exposed: Iterable[str], live: Mapping[str, Any] | None, used: Iterable[int]) -> dict[str, int]:
-    """A node port for each Service entry of an InferServiceSet: the one of the live set, else the lowest that is free.
+def choose_node_ports(exposed: Iterable[str], live: Mapping[str, Any] | None, used: Iterable[int], namespace: str) -> dict[str, int]:
+    """A node port for each Service entry of an InferServiceSet: the one of the live set, else one that is free.
 
-    The Infer Operator makes a Service of type NodePort only when its port is given, so the server cannot choose there. Low ports are
-    those that the server itself takes last.
+    The Infer Operator makes a Service of type NodePort only when its port is given, so the server cannot choose there, and makes none of a
+    set's Services when one port is taken. The search begins where the namespace says, so that services which are deployed side by
+    side seldom meet, and among those ports that the server itself takes last.
     """
     kept = dict(_live_node_ports(live or {}))
     taken = {*used, *kept.values()}
-    free = (port for port in range(FIRST_NODE_PORT, LAST_NODE_PORT + 1) if port not in taken)
+    begin = int(sha256(namespace), 16) % KEPT_FOR_CHOICE
+    chosen_first = [FIRST_NODE_PORT + (begin + step) % KEPT_FOR_CHOICE for step in range(KEPT_FOR_CHOICE)]
+    free = (port for port in (*chosen_first, *range(FIRST_NODE_PORT + KEPT_FOR_CHOICE, LAST_NODE_PORT + 1)) if port not in taken)
     chosen = {name: kept[name] if name in kept else next(free, None) for name in sorted(exposed)}
     if None in chosen.values():
         raise InputError.at(f"every node port from {FIRST_NODE_PORT} to {LAST_NODE_PORT} is taken: give the ports", source="node_ports")

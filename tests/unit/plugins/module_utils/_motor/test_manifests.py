@@ -12,7 +12,12 @@ import pytest
 
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.errors import InputError
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.draft import Draft
-from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.ports import FIRST_NODE_PORT, LAST_NODE_PORT, choose_node_ports
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.ports import (
+    FIRST_NODE_PORT,
+    KEPT_FOR_CHOICE,
+    LAST_NODE_PORT,
+    choose_node_ports,
+)
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.manifests.render import render
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.release import SHAPE_2026_05, SHAPE_2026_07, understand
 
@@ -323,11 +328,22 @@ def test_wrong_node_ports(wanted: Any, path: str) -> None:
     assert (caught.value.source, caught.value.path) == ("node_ports", path)
 
 
+EVERY_NODE_PORT = range(FIRST_NODE_PORT, LAST_NODE_PORT + 1)
+
+
 def test_chosen_node_ports_are_free_and_stay() -> None:
     live = objects(rendered(config(deploy_mode="infer_service_set"), node_ports=None))["InferServiceSet vllm"]
     exposed = [*PORTS_2026_07, "mindie-motor-observability"]
-    assert choose_node_ports(exposed, live, ()) == node_ports({"set": live})
-    used = {FIRST_NODE_PORT, FIRST_NODE_PORT + 2}
-    assert choose_node_ports(["b", "a"], None, used) == {"a": FIRST_NODE_PORT + 1, "b": FIRST_NODE_PORT + 3}
+    assert choose_node_ports(exposed, live, (), "chat") == node_ports({"set": live})
+    free = {FIRST_NODE_PORT + 1, FIRST_NODE_PORT + 3, LAST_NODE_PORT}
+    used = set(EVERY_NODE_PORT) - free
+    found = choose_node_ports(["b", "a", "c"], None, used, "chat")
+    assert set(found) == {"a", "b", "c"} and set(found.values()) == free and found["c"] == LAST_NODE_PORT
     with pytest.raises(InputError, match="is taken"):
-        choose_node_ports(["a"], {}, range(FIRST_NODE_PORT, LAST_NODE_PORT + 1))
+        choose_node_ports(["a"], {}, EVERY_NODE_PORT, "chat")
+
+
+def test_services_that_are_deployed_side_by_side_seldom_choose_the_same_node_port() -> None:
+    chosen = [choose_node_ports(["a"], None, (), f"chat-{number}")["a"] for number in range(8)]
+    assert len(set(chosen)) >= 7
+    assert all(FIRST_NODE_PORT <= port < FIRST_NODE_PORT + KEPT_FOR_CHOICE for port in chosen)
