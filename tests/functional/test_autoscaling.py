@@ -93,7 +93,8 @@ def test_two_services_of_one_name_in_one_cluster_do_not_mix(service: Service, se
 
 def test_the_largest_of_several_metrics_counts_and_nothing_goes_while_one_has_no_value(service: Service) -> None:
     both = [{"name": WAITING, "target": TARGET}, {"name": "vllm:time_per_output_token_seconds_p95", "target": 0.05}]
-    succeeded(service.policies(decode={"min": 1, "max": 4, "metrics": both, "scale_in": {"window": 0}}))
+    at_once = {"steps": [{"type": "Pods", "value": 4, "period": 1}]}
+    succeeded(service.policies(decode={"min": 1, "max": 4, "metrics": both, "scale_in": {"window": 0}, "scale_out": at_once}))
     service.coordinator.loads["decode"] = Load(waiting=2, running=8, finished=40, tpot=0.09)
     service.until("decode", 4, seconds=60)
     # Requests run and none of them ends, so that nothing is known of latencies; the requests that wait ask for one instance.
