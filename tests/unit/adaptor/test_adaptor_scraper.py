@@ -15,12 +15,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from metrics_adaptor import scraper
 from metrics_adaptor.book import ROLE_LABEL, SERVICE_LABEL, SET_LABEL, Book
 from metrics_adaptor.fetch import Fetcher, Unanswered
 from metrics_adaptor.finder import Service
 from metrics_adaptor.scraper import Coordinator as Reader
 from metrics_adaptor.scraper import Crew, Look
 
+from ansible_collections.ascend.mindie.plugins.module_utils._motor.exposition import BadExposition
 from ansible_collections.ascend.mindie.plugins.module_utils._motor.load import Limits, NoValue, Scrape
 from tests.cluster.certificates import Authority, pem
 from tests.cluster.kube_client import wait_for
@@ -119,6 +121,31 @@ def test_the_size_is_limited_to_the_byte(stage: Stage, played: Coordinator) -> N
     size = len(Fetcher(TIMEOUT, LARGEST).fetch(wanted.metrics_url))
     assert look(wanted, Fetcher(TIMEOUT, size)).problem is None
     assert problem(look(wanted, Fetcher(TIMEOUT, size - 1))) == "TooLarge"
+
+
+def test_rows_are_limited_but_never_those_of_a_coordinator_whose_size_is_allowed(stage: Stage, played: Coordinator) -> None:
+    wanted = served(stage, played)
+    wait_for(lambda: look(wanted).problem is None, 10, "it has collected")
+    body = Fetcher(TIMEOUT, LARGEST).fetch(wanted.metrics_url)
+    rows = [line for line in body.decode().splitlines() if not line.startswith("#")]
+    assert min(len(row) for row in rows) > scraper.LEAST_ROW
+    endless = "\n".join("a 1" for dummy in range(len(body) // 4))
+    sheets = Reader(wanted, Fetcher(TIMEOUT, len(body)))._sheets
+    with pytest.raises(BadExposition, match="rows"):
+        sheets.make(endless)
+    assert sheets.make(body.decode()).table.roles
+
+
+def test_a_service_with_very_many_endpoints_is_read_when_its_size_is_allowed() -> None:
+    """Sixteen decode instances of 64 ranks each, with as many rows as engines have."""
+    endpoints = (
+        f'dp_rank="{rank}",role="decode",instance_id="{instance}",pod_ip="10.0.{instance}.1"'
+        for instance in range(16)
+        for rank in range(64)
+    )
+    text = "\n".join(f"vllm:a_family_of_an_engine_{row}{{{labels}}} 1.0" for labels in endpoints for row in range(350))
+    sheet = Reader(service("http://127.0.0.1:1/metrics"), Fetcher(TIMEOUT, len(text)))._sheets.make(text)
+    assert len(sheet.values) == 0, "none of the families is served, and all were counted"
 
 
 def test_where_nobody_listens_is_unreachable(stage: Stage, played: Coordinator) -> None:

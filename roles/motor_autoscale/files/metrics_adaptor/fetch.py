@@ -35,7 +35,7 @@ class Fetcher:
     """Fetches through the proxies of the environment. Thread-safe. `ca` (PEM) is trusted instead of the system's; without `verify` anybody."""
 
     def __init__(self, timeout: float, largest: int, *, verify: bool = True, ca: str = "") -> None:
-        self._timeout, self._largest = timeout, largest
+        self._timeout, self.largest = timeout, largest
         context = ssl.create_default_context(cadata=ca or None)
         if not verify:
             context.check_hostname = False
@@ -63,11 +63,11 @@ class Fetcher:
 
     def _body(self, url: str, answer: Any) -> bytes:
         blocks, size = [], 0
-        while size + (answer.length or 0) <= self._largest and (block := answer.read(_BLOCK)):
+        while size + (answer.length or 0) <= self.largest and (block := answer.read(_BLOCK)):
             blocks.append(block)
             size += len(block)
-        if size + (answer.length or 0) > self._largest:
-            raise Unanswered("TooLarge", f"{url} answers with more than {self._largest} bytes")
+        if size + (answer.length or 0) > self.largest:
+            raise Unanswered("TooLarge", f"{url} answers with more than {self.largest} bytes")
         if answer.length:
             raise Unanswered("Truncated", f"the answer of {url} ended {answer.length} bytes early")
         return b"".join(blocks)

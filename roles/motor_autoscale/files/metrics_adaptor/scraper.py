@@ -25,7 +25,8 @@ LOG = logging.getLogger(__name__)
 
 # A service that fails is asked more seldom, up to so many intervals.
 SELDOM = 3
-LARGEST_ROWS = 200_000
+# No row of a coordinator has fewer bytes, as each names its endpoint: what the size allows, the rows do, too.
+LEAST_ROW = 64
 # Services are looked for as soon as something changes, and so often anyway (seconds).
 LOOK_SECONDS = 5.0
 
@@ -44,7 +45,7 @@ class Coordinator:
 
     def __init__(self, service: Service, fetcher: Fetcher) -> None:
         self._service, self._fetcher = service, fetcher
-        self._sheets = Sheets(LARGEST_ROWS)
+        self._sheets = Sheets(fetcher.largest // LEAST_ROW)
 
     def look(self) -> Look:
         """One look. Nothing is raised: what went wrong is in the scrape."""
