@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from metrics_adaptor.finder import services_of
+from metrics_adaptor.finder import services_of, services_of_all
 
 
 def infer_set(**spec: Any) -> dict[str, Any]:
@@ -46,6 +46,19 @@ def test_each_service_of_a_set_is_one_of_its_own() -> None:
 def test_a_set_that_wants_more_services_than_the_operator_makes_has_none() -> None:
     assert len(list(services_of(infer_set(replicas=64), None))) == 64
     assert list(services_of(infer_set(replicas=65), None)) == [] == list(services_of(infer_set(replicas=2**31 - 1), None))
+
+
+def test_no_namespace_has_so_many_services_that_others_would_have_none() -> None:
+    many = [
+        infer_set(replicas=60) | {"metadata": {"name": f"s{number:03}", "namespace": "many", "uid": str(number)}} for number in range(500)
+    ]
+    going = infer_set() | {"metadata": {"name": "a", "namespace": "many", "uid": "a", "deletionTimestamp": "2026-11-30T15:00:00Z"}}
+    found = list(services_of_all([*reversed(many), going, infer_set()], []))
+    assert [service.name for service in found if service.namespace == "chat"] == ["vllm-0"]
+    assert [service.name for service in found if service.namespace == "many"] == [
+        *(f"s000-{index}" for index in range(60)),
+        *(f"s001-{index}" for index in range(4)),
+    ]
 
 
 @pytest.mark.parametrize("name", ["10.0.0.1:6443/#", "169.254.169.254/latest/?x=", "user@elsewhere", "a.b", "a b", "A", "", "a" * 64])

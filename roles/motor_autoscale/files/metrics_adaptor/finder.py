@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from ansible_collections.ascend.mindie.plugins.module_utils._cluster import metadata_list
@@ -26,7 +28,8 @@ Object = Mapping[str, Any]
 
 RELIST_SECONDS = 300.0
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp")
-# The operator makes no more services of one set; of a set that wants more it makes none.
+# The operator makes no more services of one set; of a set that wants more it makes none. No namespace has more of them that are looked
+# at, each by a thread: whoever may make sets in one could keep the adaptor from all others.
 MOST_SERVICES = 64
 # A pod that has ended does not live, whether or not it is still listed.
 _ENDED = ("Succeeded", "Failed")
@@ -82,6 +85,18 @@ def services_of(infer_set: Object, config_map: Object | None) -> Iterator[Servic
         )
 
 
+def services_of_all(infer_sets: Iterable[Object], config_maps: Iterable[Object]) -> Iterator[Service]:
+    """The services of all sets that are to stay, so many in each namespace, by name."""
+    configs = {item["metadata"]["namespace"]: item for item in config_maps}
+    counts: Counter[str] = Counter()
+    for item in sorted(infer_sets, key=lambda found: str(found["metadata"]["name"])):
+        namespace = item["metadata"]["namespace"]
+        if not item["metadata"].get("deletionTimestamp"):
+            made = list(islice(services_of(item, configs.get(namespace)), MOST_SERVICES - counts[namespace]))
+            counts[namespace] += len(made)
+            yield from made
+
+
 def _user_config(config_map: Object | None) -> Mapping[str, Any]:
     """The user config as far as it can be read; whether it is sound in all its parts is no concern here."""
     try:
@@ -132,13 +147,7 @@ class Finder:
 
     def services(self) -> list[Service]:
         """The services as of now."""
-        config_maps = {item["metadata"]["namespace"]: item for item in self._all("ConfigMap")}
-        return [
-            service
-            for item in self._all("InferServiceSet")
-            if not item["metadata"].get("deletionTimestamp")
-            for service in services_of(item, config_maps.get(item["metadata"]["namespace"]))
-        ]
+        return list(services_of_all(self._all("InferServiceSet"), self._all("ConfigMap")))
 
     def pods(self, namespace: str) -> frozenset[str] | None:
         """The addresses of the pods that live in a namespace; None when that is not known."""
