@@ -108,6 +108,7 @@ class History:
         self.limits = limits
         self._taken: deque[_Taken] = deque()
         self._complete: dict[str, dict[str, frozenset[Endpoint]]] = {}
+        self._complete_at: dict[str, float] = {}
         self._since: dict[tuple[str, Endpoint], float] = {}
         self._gap: dict[str, float] = {}
         self._numbers: dict[tuple[str, str, str], tuple[float, frozenset[str]]] = {}
@@ -117,7 +118,9 @@ class History:
         self._last_at = self._same_since = 0.0
 
     def add(self, scrape: Scrape, pods: Collection[str] | None = None) -> None:
-        """Take one more scrape. `pods` are the addresses of the pods that live now, None when that is not known."""
+        """Take one more scrape. `pods` are the addresses of the pods that live now, None when that is not known; a mapping says since when
+        (by the clock of `Scrape.at`): the address of a pod that went may be another one's by now.
+        """
         problem = scrape.problem or _empty(scrape.sheet)
         if problem or scrape.sheet is None:
             self._away = scrape.at
@@ -194,6 +197,7 @@ class History:
             lost = self._lost(role, endpoints, pods)
             if lost:
                 return NoValue("Partial", f"the coordinator does not show the {role} instance of {', '.join(lost)}, whose pods live")
+        self._complete_at[role] = scrape.at
         self._complete[role] = {name: frozenset(one for one in endpoints if one.instance == name) for name in instances}
         return None
 
@@ -201,7 +205,8 @@ class History:
         """Addresses of instances that were there, whose pods all live, and that are not whole now. Their numbers may be new ones."""
         here = {(one.pod_ip, one.rank) for one in now}
         there = self._complete.get(role, {}).values()
-        alive = (known for known in there if pods is None or all(one.pod_ip in pods for one in known))
+        since, at = pods if isinstance(pods, Mapping) else dict[str, float](), self._complete_at.get(role, 0.0)
+        alive = (known for known in there if pods is None or all(one.pod_ip in pods and since.get(one.pod_ip, at) <= at for one in known))
         return sorted({one.pod_ip for known in alive for one in known if (one.pod_ip, one.rank) not in here})
 
     def _numbered_anew(self, at: float, sheet: Sheet) -> set[str]:

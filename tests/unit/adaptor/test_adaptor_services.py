@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
-from metrics_adaptor.finder import services_of, services_of_all
+from metrics_adaptor.finder import Pods, services_of, services_of_all
 
 
 def infer_set(**spec: Any) -> dict[str, Any]:
@@ -98,3 +99,32 @@ def test_without_an_entry_for_its_metrics_the_name_is_that_of_the_releases() -> 
     (service,) = services_of(bare, None)
     assert service.metrics_url.startswith("http://mindie-motor-coordinator-obs-vllm-0-coordinator.chat.svc:1027/")
     assert service.engine_roles == ("union",)
+
+
+def pod(name: str, address: str = "", *, going: bool = False, namespace: str = "chat") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace, **({"deletionTimestamp": "2026-11-30T15:00:00Z"} if going else {})}
+    return {"metadata": metadata, "status": {"phase": "Running", **({"podIP": address} if address else {})}}
+
+
+def test_pods_live_from_when_they_have_an_address_until_they_are_ending() -> None:
+    pods = Pods(iter(range(10, 20)).__next__)
+    pods.changed(None, pod("a"))
+    assert pods.live("chat") == {}
+    pods.changed(pod("a"), pod("a", "10.0.0.1"))
+    pods.changed(None, pod("b", "10.0.0.2"), listed=True)
+    pods.changed(None, pod("a", "10.0.0.1", namespace="other"))
+    pods.changed(pod("a", "10.0.0.1"), pod("a", "10.0.0.1"))
+    assert (pods.live("chat"), pods.live("other")) == ({"10.0.0.1": 10, "10.0.0.2": -math.inf}, {"10.0.0.1": 11})
+    pods.changed(pod("a", "10.0.0.1"), pod("a", "10.0.0.1", going=True))
+    pods.changed(pod("b", "10.0.0.2"), None)
+    assert (pods.live("chat"), pods.live("other")) == ({}, {"10.0.0.1": 11})
+
+
+def test_another_pod_with_the_same_address_has_it_since_it_came() -> None:
+    pods = Pods(iter(range(10, 20)).__next__)
+    pods.changed(None, pod("a", "10.0.0.1"), listed=True)
+    pods.changed(pod("a", "10.0.0.1"), None)
+    pods.changed(None, pod("b", "10.0.0.1"))
+    assert pods.live("chat") == {"10.0.0.1": 10}
+    pods.changed(None, pod("c", "10.0.0.1"))
+    assert pods.live("chat") == {"10.0.0.1": 10}, "they share that of their server"

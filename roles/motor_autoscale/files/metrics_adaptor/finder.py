@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -112,8 +115,7 @@ class Finder:
     def __init__(self, api: Api, namespaces: Sequence[str], *, relist_every: float = RELIST_SECONDS) -> None:
         self.changed = threading.Event()
         self._scopes: list[str | None] = [None] if EVERYWHERE in namespaces else list(dict.fromkeys(namespaces))
-        self._lock = threading.Lock()
-        self._pods: dict[str, dict[str, str]] = {}
+        self._pods = Pods()
         self._some = threading.Event()
         self._watches: dict[tuple[str, str | None], Watch] = {}
         for scope in self._scopes:
@@ -132,7 +134,7 @@ class Finder:
                     field_selector=selector,
                     relist_every=relist_every,
                     relist_form=metadata_list.FORM,
-                    on_change=self._pod_changed if pods else None,
+                    on_change=partial(self._pod_changed, scope) if pods else None,
                     lasting=(),
                 )
 
@@ -149,13 +151,12 @@ class Finder:
         """The services as of now."""
         return list(services_of_all(self._all("InferServiceSet"), self._all("ConfigMap")))
 
-    def pods(self, namespace: str) -> frozenset[str] | None:
-        """The addresses of the pods that live in a namespace; None when that is not known."""
+    def pods(self, namespace: str) -> Mapping[str, float] | None:
+        """The addresses of the pods that live in a namespace, and since when; None when that is not known."""
         watch = self._watches.get(("Pod", namespace)) or self._watches.get(("Pod", None))
         if watch is None or not watch.synced:
             return None
-        with self._lock:
-            return frozenset(self._pods.get(namespace, {}).values())
+        return self._pods.live(namespace)
 
     def stop(self) -> None:
         """End all watches."""
@@ -165,17 +166,38 @@ class Finder:
     def _all(self, wanted: str) -> Iterator[Object]:
         return (item for (kind, dummy), watch in self._watches.items() if kind == wanted for item in watch.objects())
 
-    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+    def _pod_changed(self, scope: str | None, old: Object | None, new: Object | None) -> None:
+        watch = self._watches.get(("Pod", scope))
+        self._pods.changed(old, new, listed=watch is None or not watch.synced)
+
+
+class Pods:
+    """The addresses of the pods that live, and since when each of them has been that of its pod. May be used by several threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._there: dict[str, dict[str, tuple[str, float]]] = {}
+
+    def live(self, namespace: str) -> Mapping[str, float]:
+        """The addresses in a namespace. One that several pods have (that of their server) is there since the first of them."""
+        found: dict[str, float] = {}
+        with self._lock:
+            for address, since in self._there.get(namespace, {}).values():
+                found[address] = min(since, found.get(address, since))
+        return found
+
+    def changed(self, old: Object | None, new: Object | None, *, listed: bool = False) -> None:
+        """A pod came, changed or went; `listed`: it was there already when the pods were listed for the first time."""
         metadata = (new or old or {})["metadata"]
         address = _address(new) if new is not None else ""
         with self._lock:
-            there = self._pods.setdefault(metadata["namespace"], {})
+            there = self._there.setdefault(metadata["namespace"], {})
+            before = there.pop(metadata["name"], None)
             if address:
-                there[metadata["name"]] = address
-            else:
-                there.pop(metadata["name"], None)
+                kept = before if before and before[0] == address else None
+                there[metadata["name"]] = kept or (address, -math.inf if listed else self._clock())
             if not there:
-                del self._pods[metadata["namespace"]]
+                del self._there[metadata["namespace"]]
 
 
 def _address(pod: Object) -> str:

@@ -133,6 +133,18 @@ def test_one_instance_that_went_excuses_no_other() -> None:
     assert value(WAITING, *looks, role="union", pods=frozenset({"10.0.0.2"})) == 4
 
 
+@pytest.mark.parametrize(("since", "expected"), [(-math.inf, "Partial"), (3.0, "Partial"), (7.0, 4.0)])
+def test_the_address_of_a_pod_that_went_may_be_anothers_by_now(since: float, expected: float | str) -> None:
+    history = History(Limits(stale_after=5))
+    history.add(scrape(5, *HYBRID), ALIVE)
+    history.add(scrape(11, HYBRID[1]), {"10.0.0.1": since, "10.0.0.2": 1.0})
+    if expected == "Partial":
+        with pytest.raises(NoValue, match=r"10\.0\.0\.1"):
+            history.value(METRICS[WAITING], "union", 11)
+    else:
+        assert history.value(METRICS[WAITING], "union", 11).value == expected
+
+
 def test_an_instance_with_new_numbers_is_the_same_one() -> None:
     again = tuple(replace(engine, instance=f"9{engine.instance}") for engine in HYBRID)
     assert value(WAITING, scrape(0, *HYBRID), scrape(5, *again), role="union", pods=ALIVE) == 7
