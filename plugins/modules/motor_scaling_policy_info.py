@@ -163,7 +163,7 @@ autoscaling:
           type: int
           sample: 2
         desired:
-          description: Instances that HPA has last decided on.
+          description: Instances that HPA has last decided on, none before it has decided for the first time.
           type: int
           sample: 2
         autoscaler:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from typing import Any
 from urllib.parse import quote
 
 from .._motor.compare import quantity
@@ -16,6 +17,7 @@ from .._motor.policy_report import API_SERVICE, GROUP, VERSION, Answer, Provider
 from .api import Api, ApiError, Response
 
 READERS = 8
+_SHOWN = 100
 
 
 def provider(api: Api) -> Provider:
@@ -53,13 +55,23 @@ def _answer(response: Response) -> Answer:
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        return Answer(None, f"HTTP {response.status}, and no JSON", response.status)
+        # The API server itself, which reaches nobody who would answer.
+        said = " ".join(response.body[:_SHOWN].decode(errors="replace").split())
+        return Answer(None, f"HTTP {response.status}, and no JSON{': ' if said else ''}{said}", response.status)
     if response.status != 200:
         said = str(body.get("message") or body.get("reason") or "it did not say why")
-        return Answer(None, f"HTTP {response.status}: {said}", response.status)
+        return Answer(None, f"HTTP {response.status}: {said}", response.status, _cause(body))
     values = [quantity(item.get("value")) if isinstance(item, dict) else None for item in body.get("items") or ()]
     numbers = [value for value in values if value is not None]
     if not numbers or len(numbers) < len(values):
         return Answer(None, "no values were returned" if not values else "a value is no number", response.status)
     # As HPA does: what several items say is added up.
     return Answer(sum(numbers, Fraction(0)))
+
+
+def _cause(body: Mapping[str, Any]) -> str:
+    """The one word that the adaptor gives besides its message."""
+    details = body.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    first = causes[0] if isinstance(causes, list) and causes else None
+    return str(first.get("reason") or "") if isinstance(first, dict) else ""

@@ -24,16 +24,21 @@ API_SERVICE = f"{VERSION}.{GROUP}"
 MANAGED, EXISTING = "managed", "existing"
 OURS, FOREIGN, NOBODY, UNKNOWN = "ours", "other", "nobody", "unknown"
 FORBIDDEN = 403
+# What the adaptor says while it does not know enough yet. It passes by itself.
+PASSING = frozenset({"NotYet", "Joining", "TooShort"})
 _COUNTED = ("minReplicas", "maxReplicas", "metrics", "behavior")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API of external metrics answered. `problem` says why there is no value; `status` is the HTTP status, if any."""
+    """What the API of external metrics answered. `problem` says why there is no value; `status` is the HTTP status, if any; `cause` is the
+    one word of the adaptor.
+    """
 
     value: Fraction | None
     problem: str = ""
     status: int | None = None
+    cause: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ def report(
     rows = []
     for subject in found:
         rows.append(_row(subject, answers))
-        problems.extend(_subject_problems(subject, answers, rows[-1], live=live))
+        problems.extend(_subject_problems(subject, answers, rows[-1], live=live, served=provider.available is not False))
     said = [problem.to_dict() for problem in problems]
     working = bool(found) and not any(problem.problem not in NOTES for problem in problems)
     head = (_headline(snapshot.namespace, provider, working),)
@@ -238,7 +243,8 @@ def _row(subject: Subject, answers: Mapping[tuple[str, str], Answer]) -> dict[st
         "min": limits[0],
         "max": limits[1],
         "ready": subject.ready,
-        "desired": status.get("desiredReplicas"),
+        # It is 0 until HPA has computed something for the first time.
+        "desired": status.get("desiredReplicas") or None,
         "autoscaler": subject.scaler["metadata"]["name"] if subject.scaler else "",
         "last_scaled": str(status.get("lastScaleTime") or ""),
         "conditions": conditions(subject.scaler),
@@ -272,8 +278,9 @@ def _provider_problems(provider: Provider, adaptor: str) -> Iterator[Problem]:
 
 
 def _subject_problems(
-    subject: Subject, answers: Mapping[tuple[str, str], Answer], row: Mapping[str, Any], *, live: bool
+    subject: Subject, answers: Mapping[tuple[str, str], Answer], row: Mapping[str, Any], *, live: bool, served: bool
 ) -> Iterator[Problem]:
+    """`served`: whether somebody may serve metrics. Where nobody does, each of them has no value for that reason, which is told already."""
     role = subject.engine_role
     if subject.policy.get("type") != owners.POLICY_TYPE:
         yield Problem("WrongType", f"the policy has type {subject.policy.get('type') or 'none'}, which the operator does not know", role)
@@ -286,7 +293,8 @@ def _subject_problems(
         yield from _scaler_problems(subject, row, reasons_known=any(answer.status != FORBIDDEN for answer in told))
     for target in subject.targets():
         yield from _target_problems(role, target, several=subject.pods_per_instance > 1)
-        yield from _answer_problems(role, target, answers.get((role, target.metric)))
+        if served:
+            yield from _answer_problems(role, target, answers.get((role, target.metric)))
 
 
 def _scaler_problems(subject: Subject, row: Mapping[str, Any], *, reasons_known: bool) -> Iterator[Problem]:
@@ -334,4 +342,5 @@ def _answer_problems(role: str, target: hpa.Target, answer: Answer | None) -> It
     if answer is None or answer.value is not None:
         return
     kind = {404: "MetricUnknown", FORBIDDEN: "NotAllowed"}.get(answer.status or 0, "MetricUnreadable")
+    kind = "NotKnownYet" if answer.cause in PASSING else kind
     yield Problem(kind, answer.problem, role, target.metric)

@@ -28,7 +28,7 @@ class Problem:
 REMEDIES: Mapping[str, str] = {
     "NotDeployed": "Deploy the service first.",
     "WrongBackend": "Only services of deploy mode infer_service_set can be autoscaled; scale others with motor_instance_scale.",
-    "NoPolicy": "Set policies: module motor_scaling_policy, role motor_autoscale.",
+    "NoPolicy": "Set policies: mindie_scaling_policies and the playbook ascend.mindie.autoscale, or module motor_scaling_policy.",
     "PolicyUnknown": "The custom resource definition of InferServiceSets has no scalingPolicy: install MindCluster 26.1 or later.",
     "WrongType": "Only type HPA is known to the Infer Operator: set the policy again with motor_scaling_policy.",
     "BeingSwitchedOff": "Switching this policy off was interrupted: run motor_scaling_policy with state absent again.",
@@ -37,10 +37,12 @@ REMEDIES: Mapping[str, str] = {
     "NotLookedAt": "Wait for HPA's next look (15 seconds by default). If it stays so, see whether kube-controller-manager runs.",
     "OutsideLimits": "Nothing is to be done: the autoscaler goes to its limits by itself.",
     "NoApiService": "Install the adaptor (playbook ascend.mindie.adaptor), or another provider of external.metrics.k8s.io.",
-    "ApiServiceUnavailable": "Look at the pods of the adaptor and their log; other namespaces cannot be deleted while an APIService is down.",
+    "ApiServiceUnavailable": "Look at the pods of the adaptor and their log, and whether the API server may reach their port 8443 (network policies, "
+    "firewalls). No metric has a value until then, and no namespace can be deleted.",
     "NotOurs": "Remove the other provider, or use it: mindie_adaptor=existing, which leaves its APIService alone.",
     "MetricUnknown": "Write a metric that the adaptor has (docs/autoscaling.md), or look at what the other provider is configured to serve.",
     "MetricUnreadable": "Mend what the message says. Until then nothing is scaled in.",
+    "NotKnownYet": "Wait: it passes by itself, within a minute with the default settings. Until then nothing is scaled in.",
     "NotAllowed": "Give this user the right to get the resource in question in external.metrics.k8s.io (docs/rbac.md).",
     "WrongTarget": "Give totals the target type AverageValue, and ratios and latencies the target type Value.",
     "PodsNotInstances": "HPA counts pods: use a metric with a target AverageValue, such as kv_cache_usage_perc_sum, for instances of several pods.",
@@ -128,7 +130,8 @@ def _rows(item: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 def _summary(item: Mapping[str, Any]) -> list[str]:
     counts = f"{item['engine_role']}: {item['ready']} of {item['instances']} instances ready, limits {item['min']} to {item['max']}"
-    lines = [counts if item["desired"] is None else f"{counts}, HPA wants {item['desired']}"]
+    undecided = ", HPA has not decided anything yet" if item["conditions"] else ""
+    lines = [f"{counts}{undecided}" if item["desired"] is None else f"{counts}, HPA wants {item['desired']}"]
     if item["now"]:
         lines.append(f"  now: {item['now']['count']} ({item['now']['words']})")
     lines.extend(f"  {row['type']} {row['status']}: {row['words']}" for row in item["conditions"])

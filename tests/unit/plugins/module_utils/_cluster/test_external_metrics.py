@@ -56,6 +56,7 @@ def test_several_values_are_added_up(found: list[str], value: Fraction) -> None:
         (values("1", None), "a value is no number"),
         (Response(200, b"[]"), "no JSON"),
         (Response(200, b"<html>"), "no JSON"),
+        (Response(503, b"service unavailable\n"), "HTTP 503, and no JSON: service unavailable"),
         (Response(200, b'{"items": ["x"]}'), "a value is no number"),
         (Response(503, b'{"message": "stale"}'), "HTTP 503: stale"),
         (Response(404, b'{"message": "no such metric"}'), "HTTP 404: no such metric"),
@@ -67,3 +68,12 @@ def test_several_values_are_added_up(found: list[str], value: Fraction) -> None:
 def test_what_is_no_number_is_a_reason(answer: Response | Exception, said: str) -> None:
     found = read(answer)[0]
     assert found.value is None and said in found.problem
+
+
+@pytest.mark.parametrize(
+    ("details", "cause"),
+    [({"causes": [{"reason": "TooShort"}]}, "TooShort"), ({"causes": []}, ""), ({"causes": ["TooShort"]}, ""), ([], ""), (None, "")],
+)
+def test_the_one_word_of_the_adaptor_is_kept(details: Any, cause: str) -> None:
+    found = read(Response(503, json.dumps({"message": "5 s are known", "details": details}).encode()))[0]
+    assert found.value is None and found.cause == cause and found.problem == "HTTP 503: 5 s are known"

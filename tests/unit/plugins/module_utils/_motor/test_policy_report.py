@@ -123,6 +123,10 @@ PROBLEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "not available": ("ApiServiceUnavailable", {"live": snapshot(), "serving": provider(available=False)}),
     "somebody else": ("NotOurs", {"live": snapshot(), "serving": provider(ours=False)}),
     "no data": ("MetricUnreadable", {"live": snapshot(), "answers": {("prefill", WAITING): Answer(None, "stale", 503)}}),
+    "not enough is known yet": (
+        "NotKnownYet",
+        {"live": snapshot(), "answers": {("prefill", WAITING): Answer(None, "5 s", 503, "TooShort")}},
+    ),
     "unknown": ("MetricUnknown", {"live": snapshot(), "answers": {("prefill", WAITING): Answer(None, "no such metric", 404)}}),
     "not allowed": ("NotAllowed", {"live": snapshot(), "answers": {("prefill", WAITING): Answer(None, "forbidden", 403)}}),
     "a mean as a total": ("WrongTarget", {"live": snapshot({**POLICY, "spec": {**POLICY["spec"], "metrics": [mean("AverageValue")]}})}),
@@ -182,6 +186,23 @@ def test_who_may_not_read_metrics_goes_by_what_hpa_says() -> None:
     assert told(snapshot(), forbidden)["works"]
     report = told(snapshot(conditions=failed), forbidden)
     assert sorted(words(report)) == ["ConditionFalse", "NotAllowed"] and not report["works"]
+
+
+@pytest.mark.parametrize(("there", "status", "word"), [(True, 503, "ApiServiceUnavailable"), (False, 404, "NoApiService")])
+def test_where_nobody_serves_metrics_none_of_them_is_to_blame(there: bool, status: int, word: str) -> None:
+    failed = [FINE[0], {"type": "ScalingActive", "status": "False", "reason": "FailedGetExternalMetric", "message": "none"}]
+    answers = {("prefill", WAITING): Answer(None, f"HTTP {status}, and no JSON", status)}
+    report = told(snapshot(conditions=failed), answers, provider(available=False, there=there))
+    assert words(report) == [word] and report["engine_roles"][0]["metrics"][0]["problem"]
+
+
+def test_hpa_that_has_computed_nothing_yet_does_not_want_0_instances() -> None:
+    live = snapshot()
+    live.autoscalers[0]["status"]["desiredReplicas"] = 0
+    report = told(live)
+    assert report["engine_roles"][0]["desired"] is None
+    text = "\n".join(report["table"])
+    assert "HPA has not decided anything yet" in text and "HPA wants" not in text
 
 
 def test_policies_that_are_not_set_yet_need_no_autoscaler() -> None:
