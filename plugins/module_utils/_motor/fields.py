@@ -15,6 +15,7 @@ MIN_COUNT = 1
 MAX_COUNT = 16
 MAX_PORT = 65535
 
+_WORDS = {True: "true", False: "false", None: "null"}
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?([kKMGTPE]|[KMGTPE]i)")
 
 
@@ -22,7 +23,7 @@ def shown(value: Any, raw: str | None = None) -> str:
     """A value for messages, shortened; `raw` is the token as written."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"
-    token = raw if raw is not None else {True: "true", False: "false", None: "null"}.get(value, repr(value))
+    token = raw if raw is not None else _WORDS[value] if value is None or isinstance(value, bool) else repr(value)
     return token if len(token) <= 60 else f"{token[:57]}..."
 
 

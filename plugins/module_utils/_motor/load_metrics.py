@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from types import MappingProxyType
 
 from .coordinator import RUNNING, WAITING
@@ -25,6 +26,8 @@ SUM, MEAN_OF_ROWS, MAX, RATE, SPEED, QUANTILE, MEAN_OF_HISTOGRAM = "sum", "mean"
 SUM_OF_MEANS = "sum_of_means"
 
 PREFIXES = ("vllm:", "motor:", "sglang:", "vllm_", "motor_", "sglang_")
+# What is no name of a metric is looked at no further, and how much alike names have to be, from 0 to 1.
+_LONGEST, _ALIKE = 100, 0.75
 QUANTILES: Mapping[str, float] = MappingProxyType({"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99})
 
 
@@ -70,9 +73,10 @@ def bare(name: str) -> str:
 
 
 def suggestions(name: str) -> tuple[str, ...]:
-    """The metrics that are made of what this name is called: those of a histogram for its name."""
-    wanted = bare(name)
-    return tuple(metric.name for metric in METRICS.values() if wanted in metric.families or metric.name.startswith(f"{wanted}_"))
+    """The metrics that are made of what this name is called: those of a histogram for its name; else those that are written alike."""
+    wanted = bare(name)[:_LONGEST]
+    found = tuple(metric.name for metric in METRICS.values() if wanted in metric.families or metric.name.startswith(f"{wanted}_"))
+    return found or tuple(get_close_matches(wanted, METRICS, cutoff=_ALIKE))
 
 
 _KV = "each endpoint tells how full its KV cache is, from 0 to 1"

@@ -9,7 +9,7 @@ finished by the next run. There is no lock: every write is a compare-and-swap of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,8 +165,15 @@ def _refuse_foreign(live: Live, wanted: Mapping[Key, Object]) -> None:
         wrong = f"Cannot install the program {live.namespace}/{live.name}: {', '.join(names)} exists and is not one of its objects"
         todo = "Give the program another name, or remove what is in its way."
         if any(kind == _API for kind, dummy, other in foreign):
-            todo = "Another program serves this API: go on with that one (mindie_adaptor: existing), or remove it first."
+            todo = f"{_who_serves(live, foreign)} serves this API: go on with that one (mindie_adaptor: existing), or remove it first."
         raise Refused(f"{wrong} (by its labels). {todo}", reason="NotOurs", paths=names)
+
+
+def _who_serves(live: Live, foreign: Iterable[Key]) -> str:
+    """Whom the API server passes requests for an API on to, which is not this program."""
+    found = next(live.objects[key] for key in foreign if key[0] == _API)
+    service = (found.get("spec") or {}).get("service") or {}
+    return f"Service {service.get('namespace')}/{service['name']}" if service.get("name") else "Another program"
 
 
 def _is_outdated(wanted: Object, live: Object | None) -> bool:

@@ -18,7 +18,7 @@ from .hardware import SUPER_POD_BLOCK
 from .policy_reader import WRONG_TARGET_TYPE
 from .scaling_policy import AUTOSCALED, VALUE, Policy, limits, policy_of
 from .snapshot import SCALER
-from .state import ServiceState, Snapshot, infer_roles
+from .state import ServiceState, Snapshot, infer_roles, instance_set_of
 
 BACKEND = "infer_service_set"
 SETS = "mindcluster.huawei.com/v1"
@@ -52,16 +52,20 @@ def require_one_service(snapshot: Snapshot) -> None:
 
 
 def require_roles(snapshot: Snapshot, engine_roles: Iterable[str]) -> None:
-    """The InferServiceSet has these engine roles."""
-    there = [role["name"] for role in infer_roles(snapshot)]
+    """The InferServiceSet has these engine roles, and instances of them: a release writes each role, those that are not used with 0."""
+    there = [role["name"] for role in infer_roles(snapshot) if role.get("replicas") or _live(snapshot, role["name"])]
     for role in engine_roles:
         if role not in there:
             known = ", ".join(name for name in there if name in AUTOSCALED) or "no engine role"
             raise Refused(
-                f"Cannot scale {role} instances of {snapshot.namespace} by load: its InferServiceSet has no such role (it has: {known}).",
+                f"Cannot scale {role} instances of {snapshot.namespace} by load: its InferServiceSet has none (it has: {known}).",
                 reason="NoSuchRole",
                 paths=(role,),
             )
+
+
+def _live(snapshot: Snapshot, engine_role: str) -> int:
+    return int(((instance_set_of(snapshot, engine_role) or {}).get("spec") or {}).get("replicas") or 0)
 
 
 def require_version(snapshot: Snapshot, openapi: Mapping[str, Any] | None) -> None:

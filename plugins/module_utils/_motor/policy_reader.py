@@ -132,7 +132,7 @@ def _target(data: Any, path: str) -> Target:
 def _foreign_type(name: str, target_type: str | None, path: str, *, foreign: bool) -> str:
     if not foreign:
         like = load_metrics.suggestions(name)
-        hint = f" There are: {', '.join(like)}." if like else ""
+        hint = f" Did you mean {', '.join(like)}?" if like else " They are listed in docs/autoscaling.md."
         wrong = (
             f"{name} is none of the metrics that the adaptor serves.{hint} If another provider serves it, set foreign: true and target_type"
         )

@@ -52,3 +52,9 @@ def test_who_names_a_histogram_is_told_its_quantiles() -> None:
     found = suggestions("vllm:time_to_first_token_seconds")
     assert found == tuple(f"time_to_first_token_seconds_{end}" for end in ("p50", "p90", "p95", "p99", "mean"))
     assert suggestions("nothing") == ()
+
+
+def test_who_misspells_a_metric_is_told_the_one_that_is_meant() -> None:
+    assert suggestions("vllm:num_request_waiting")[0] == "num_requests_waiting"
+    assert suggestions("time_to_first_token_p95")[0] == "time_to_first_token_seconds_p95"
+    assert suggestions("n" * 100_000) == ()

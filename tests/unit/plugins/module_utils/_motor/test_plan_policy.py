@@ -125,6 +125,16 @@ def test_outside_scale_tells_what_hpa_will_do_and_waits_for_it() -> None:
     )
 
 
+@pytest.mark.parametrize("outside", policy_checks.OUTSIDE)
+def test_a_role_that_the_release_writes_but_the_service_does_not_use_has_nothing_to_scale(outside: str) -> None:
+    found = shot()
+    roles = (found.infer_service_set or {})["spec"]["template"]["roles"]
+    roles.append({"name": "union", "replicas": 0, "spec": {"replicas": 1}})
+    with pytest.raises(Refused, match=r"it has: prefill, decode") as error:
+        plan_policy.plan_policies(found, CONFIG, read_policies({"union": {"min": 1, "max": 4, "preset": "queue"}}), outside)
+    assert error.value.reason == "NoSuchRole"
+
+
 @given(live=st.integers(1, 20), limits=st.lists(st.integers(1, 16), min_size=2, max_size=2).map(sorted), has=st.booleans())
 def test_no_policy_is_planned_whose_limits_the_live_count_is_not_within(live: int, limits: list[int], has: bool) -> None:
     low, high = limits

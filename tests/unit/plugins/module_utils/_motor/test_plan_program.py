@@ -300,7 +300,10 @@ def test_an_api_of_somebody_else_is_refused_with_the_way_to_go_on() -> None:
     foreign = {"kind": "APIService", "metadata": {"name": API_KEY[2]}}
     with pytest.raises(Refused, match="mindie_adaptor: existing") as caught:
         present(Live("watcher", "system", {API_KEY: foreign}, {}), SERVED)
-    assert caught.value.reason == "NotOurs"
+    assert caught.value.reason == "NotOurs" and "Another program serves" in caught.value.message
+    spec = {"service": {"namespace": "keda", "name": "keda-metrics", "port": 443}}
+    with pytest.raises(Refused, match="Service keda/keda-metrics serves this API"):
+        present(Live("watcher", "system", {API_KEY: {**foreign, "spec": spec}}, {}), SERVED)
 
 
 def test_a_diff_shows_neither_keys_nor_whole_certificates() -> None:

@@ -72,6 +72,16 @@ def test_windows_steps_and_selection_are_those_of_the_autoscaler() -> None:
     assert "behavior" not in spec(scale_out={}, scale_in=None)
 
 
+@pytest.mark.parametrize(("count", "told"), [(0, "0 is out of range"), (17, "17 is out of range"), (False, "false is no number")])
+def test_a_count_that_may_not_be_is_told_as_it_was_written(count: Any, told: str) -> None:
+    assert told in refused(given(min=count)).message
+
+
+def test_a_misspelt_metric_is_told_with_the_one_that_is_meant() -> None:
+    assert "Did you mean num_requests_waiting" in refused(given(metrics=[{"name": "num_request_waiting", "target": 5}])).message
+    assert "docs/autoscaling.md" in refused(given(metrics=[{"name": "temperature", "target": 5}])).message
+
+
 @pytest.mark.parametrize("prefix", ["", "vllm:", "motor:", "vllm_"])
 def test_metrics_are_known_with_and_without_their_prefix(prefix: str) -> None:
     assert targets(metrics=[{"name": f"{prefix}num_requests_waiting", "target": "5"}]) == {"num_requests_waiting": "AverageValue 5"}
