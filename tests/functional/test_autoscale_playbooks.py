@@ -200,10 +200,32 @@ def test_the_adaptor_is_installed_once_in_each_cluster_that_wants_it(tmp_path: P
     }
     file = tmp_path / "hosts.json"
     file.write_text(json.dumps(services(**hosts)))
-    play = look({}, "__autoscale_clusters == ['a', 'f']", "__autoscale_services == ['e']")
+    # Playbook adaptor, which removes it, too, asks nobody whether he wants it.
+    play = look({}, "__autoscale_clusters == ['a', 'f']", "__autoscale_services == ['e']", "__adaptor_hosts == ['a', 'c', 'e']")
     play.update(hosts="motor_services", vars_files=[str(ROOT / "playbooks" / "vars" / "autoscale.yml")])
     done = ansible_playbook(tmp_path, play, inventory=str(file))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ({"interval": 0}, "interval=0"),
+        ({"interval": "0.0"}, "interval=0.0"),
+        ({"timeout": "fast"}, "timeout=fast"),
+        ({"interval": "40"}, "interval=40, window=60"),
+        ({"stale_after": 7}, "stale_after=7, timeout=3"),
+        ({"http_port": "8443"}, "port=8443, http_port=8443"),
+    ],
+)
+@pytest.mark.parametrize("playbook", ["adaptor", "autoscale"])
+def test_numbers_that_the_pods_would_refuse_are_refused_before_they_are_installed(
+    playbook: str, numbers: dict[str, Any], said: str
+) -> None:
+    """Playbook adaptor takes the variables of the services, as autoscale does."""
+    given = {f"mindie_adaptor_{name}": value for name, value in {"image": "motor", "namespaces": "chat", **numbers}.items()}
+    with pytest.raises(PlaybookFailed, match=said):
+        run(playbook, services(one={"mindie_namespace": "chat", **given}), "/dev/null")
 
 
 def test_an_adaptor_looks_into_the_namespaces_of_the_services_in_its_cluster(tmp_path: Path) -> None:
