@@ -28,7 +28,9 @@ _STYLE = """
     --prefill: #bc8cff; --slow: #f0883e; }
 }
 body { margin: 0; background: var(--back); }
-svg { display: block; max-width: 100%; height: auto; margin: 0 auto; }
+/* On a phone the words stay large enough, and the picture is moved sideways. */
+body { overflow-x: auto; }
+svg { display: block; max-width: 100%; min-width: 760px; height: auto; margin: 0 auto; }
 text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: var(--text); }
 .title { font-size: 17px; font-weight: 600; }
 .panel { font-weight: 600; }

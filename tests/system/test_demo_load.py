@@ -73,6 +73,17 @@ def test_the_picture_shows_every_line_within_its_frame_and_nothing_covers_words(
         assert browser.errors == []
 
 
+@pytest.mark.skipif(not CHROMIUM, reason=NEEDS)
+def test_on_a_phone_the_words_can_be_read_and_nothing_is_out_of_reach(moments: list[Moment], tmp_path: Path) -> None:
+    page = load.draw(moments, tmp_path / "page.html")
+    with Browser(tmp_path / "profile") as browser:
+        browser.size(390, 860)
+        browser.open(page.as_uri())
+        heights = browser.run("[...document.querySelectorAll('text')].map(e => e.getBoundingClientRect().height)")
+        assert min(heights) >= 10
+        assert browser.run("document.scrollingElement.scrollWidth >= document.querySelector('svg').getBoundingClientRect().width") is True
+
+
 def test_the_page_needs_nothing_else_and_says_what_happened(moments: list[Moment]) -> None:
     page = load_picture.page(moments)
     assert not any(word in page for word in ("src=", "href=", "url(", "<script")), "it is complete"
