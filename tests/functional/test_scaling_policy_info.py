@@ -134,6 +134,7 @@ WRONG: tuple[tuple[dict[str, Any], str], ...] = (
     ({"policies": QUEUE, "what_if": {"instances": {"prefill": 1, "router": 1}}}, "there is no policy for"),
     ({"policies": QUEUE, "what_if": {"instances": {"prefill": 1}, "values": {"prefill": {WAITING: "many"}}}}, "is no number"),
     ({"policies": QUEUE, "what_if": {"instances": {"prefill": 1}, "values": {"prefill": 7}}}, "is no mapping"),
+    ({"policies": QUEUE, "what_if": {"instances": {"prefill": 1}, "values": {"prefill": {"waiting": 7}}}}, f"it has {WAITING}"),
     ({"policies": QUEUE, "what_if": {"instances": {"prefill": 1}, "seconds": 0}}, "what_if.seconds"),
     ({"policies": QUEUE, "what_if": {"instances": {"prefill": 1}, "recorded": ["/no/such/file"]}}, "/no/such/file"),
     (

@@ -63,7 +63,12 @@ def read(given: Mapping[str, Any], policies: Mapping[str, Any]) -> WhatIf:
     if not 0 < seconds <= _LONGEST:
         _fail(f"{seconds:g} is no time between two texts: write seconds, {_LONGEST} at most", f"{SOURCE}.seconds")
     pasts = {role: _past(past, f"{SOURCE}.past.{role}") for role, past in (given.get("past") or {}).items()}
-    return WhatIf(counts, dict(_values(given.get("values") or {})), seconds, pasts)
+    values = dict(_values(given.get("values") or {}))
+    for role, metric in values:
+        there = [target.metric for target in hpa.autoscaler(policies[role]["spec"]).targets]
+        if metric not in map(bare, there):
+            _fail(f"the policy of {role} has no metric {shown(metric)}: it has {', '.join(there)}", f"{SOURCE}.values.{role}")
+    return WhatIf(counts, values, seconds, pasts)
 
 
 def evaluate(policies: Mapping[str, Mapping[str, Any]], wish: WhatIf, recorded: Sequence[str] = ()) -> dict[str, Any]:
