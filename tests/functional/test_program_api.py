@@ -137,6 +137,7 @@ def test_with_wait_it_is_offered_when_its_pods_are_available_and_waits_until_it_
     late = programs.install(wait=True, wait_timeout=8)
     assert available == [2]
     assert late["reason"] == "WaitTimeout" and "is not reached by the API server" in late["msg"]
+    assert "network policy" in late["msg"], "its pods are well, so that the way to them is what to look at"
 
 
 def test_renewed_below_thirty_days_no_pod_is_touched_and_both_authorities_are_trusted(programs: Served) -> None:

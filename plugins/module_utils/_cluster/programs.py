@@ -198,7 +198,10 @@ class _Run:
         self.place = "while waiting for its API"
         while missing := program_state.unserved(self.api.get("APIService", None, self.offered)):
             if time.monotonic() > self._deadline:
-                self._late(f"is not reached by the API server: {missing}")
+                self._late(
+                    "is not reached by the API server, though its pods are available. See whether a network policy or a firewall keeps it from "
+                    f"their port of the API; it says: {missing}"
+                )
             self.signals.sleep(TICK)
 
     def _failed(self, live: Live, fatal: Sequence[Symptom], missing: str) -> NoReturn:
