@@ -24,6 +24,8 @@ API_SERVICE = f"{VERSION}.{GROUP}"
 MANAGED, EXISTING = "managed", "existing"
 OURS, FOREIGN, NOBODY, UNKNOWN = "ours", "other", "nobody", "unknown"
 FORBIDDEN = 403
+# So much of a message of HPA, which has a selector of many lines before what matters.
+_TAIL = 160
 # What the adaptor says while it does not know enough yet. It passes by itself.
 PASSING = frozenset({"NotYet", "Joining", "TooShort"})
 _COUNTED = ("minReplicas", "maxReplicas", "metrics", "behavior")
@@ -290,15 +292,16 @@ def _subject_problems(
         return
     if live:
         told = [answer for (engine_role, dummy), answer in answers.items() if engine_role == role and answer.problem]
-        yield from _scaler_problems(subject, row, reasons_known=any(answer.status != FORBIDDEN for answer in told))
+        valued = not told and all((role, target.metric) in answers for target in subject.targets())
+        yield from _scaler_problems(subject, row, reasons_known=any(answer.status != FORBIDDEN for answer in told), valued=valued)
     for target in subject.targets():
         yield from _target_problems(role, target, several=subject.pods_per_instance > 1)
         if served:
             yield from _answer_problems(role, target, answers.get((role, target.metric)))
 
 
-def _scaler_problems(subject: Subject, row: Mapping[str, Any], *, reasons_known: bool) -> Iterator[Problem]:
-    """`reasons_known`: the answer for a metric says itself why there is no value."""
+def _scaler_problems(subject: Subject, row: Mapping[str, Any], *, reasons_known: bool, valued: bool) -> Iterator[Problem]:
+    """`reasons_known`: the answer for a metric says itself why there is no value; `valued`: there are values of all metrics."""
     role, status = subject.engine_role, (subject.instance_set or {}).get("status") or {}
     told = str((status.get("scalingResourceStatus") or {}).get("message") or "")
     if subject.scaler is None:
@@ -316,6 +319,9 @@ def _scaler_problems(subject: Subject, row: Mapping[str, Any], *, reasons_known:
     for condition in row["conditions"]:
         if condition["reason"] == "TooManyReplicas" and not condition["good"]:
             yield Problem("AtMaximum", f"more than {high} instances are wanted", role)
+        elif not condition["good"] and condition["reason"] == NO_VALUE and valued:
+            # At its last look there was none. Should that be true at the next one, too, HPA is told something else, and why is at the end.
+            yield Problem("NotLookedAt", f"HPA has not seen yet that each metric has a value: ...{condition['message'][-_TAIL:]}", role)
         elif not condition["good"] and condition["type"] != "ScalingLimited" and not (condition["reason"] == NO_VALUE and reasons_known):
             yield Problem("ConditionFalse", f"{condition['type']}: {condition['words']}", role)
 

@@ -179,6 +179,13 @@ def test_a_missing_value_is_told_once_and_not_by_the_condition_again() -> None:
     assert report["engine_roles"][0]["now"]["reason"] == "NoMetric"
 
 
+def test_values_that_hpa_has_not_seen_yet_are_no_condition_to_mend() -> None:
+    failed = [FINE[0], {"type": "ScalingActive", "status": "False", "reason": "FailedGetExternalMetric", "message": f"{'x' * 1000}: why"}]
+    report = told(snapshot(conditions=failed))
+    assert words(report) == ["NotLookedAt"] and not report["works"]
+    assert report["problems"][0]["message"].endswith(": why") and max(len(line) for line in report["table"]) < 300
+
+
 def test_who_may_not_read_metrics_goes_by_what_hpa_says() -> None:
     """Nothing that may not be read is taken for well, nor for ill."""
     failed = [FINE[0], {"type": "ScalingActive", "status": "False", "reason": "FailedGetExternalMetric", "message": "none"}]
