@@ -138,9 +138,9 @@ def test_what_waits_for_npus_says_how_many_are_missing(live: Live) -> None:
 
 def test_who_waits_is_told_which_held_job_reserves_the_npus(live: Live) -> None:
     live.rule(*TWO_TIERS)
-    free = live.shown(servers=True)["npus"]["free"]
+    wait_for(lambda: live.shown(servers=True)["npus"]["free"] == 64, 30, "nobody has NPUs any more")
     live.rings(P0)
-    live.job(P0, pods=free // 8 - 1)
+    live.job(P0, pods=64 // 8 - 1)
     live.wait_running(P0)
     live.start(p1="g0")
     live.wait_reason(P1, "PodCreateFailed")

@@ -74,7 +74,7 @@ def _lock(snapshot: Snapshot) -> dict[str, str] | None:
 
 
 def _explained(snapshot: Snapshot, instances: Sequence[Instance]) -> tuple[Instance, ...]:
-    """The instances, with what is behind it when one has been starting for long: crashes, or pods that the server refuses."""
+    """The instances, with what is behind it when one has been starting for long: pods that the server refuses."""
     if not any(item.state == STARTING for item in instances):
         return tuple(instances)
     notes: dict[str, str] = {}
@@ -82,12 +82,8 @@ def _explained(snapshot: Snapshot, instances: Sequence[Instance]) -> tuple[Insta
         refused = _refused(deployment)
         if refused:
             notes[deployment["metadata"]["name"]] = f"its Deployment cannot make pods: {refused}"
-    ill = ((pod, pod_facts.crashes(pod)) for pod in sorted(snapshot.pods, key=_name) if not pod_facts.is_leaving(pod))
-    crashing = {instance_of(snapshot, pod): why for pod, why in ill if why}
     return tuple(
-        replace(item, reason=f"{item.reason}; {note}")
-        if item.state == STARTING and (note := crashing.get((item.engine_role, item.index)) or notes.get(item.name))
-        else item
+        replace(item, reason=f"{item.reason}; {note}") if item.state == STARTING and (note := notes.get(item.name)) else item
         for item in instances
     )
 

@@ -194,13 +194,14 @@ def node_since(node: Mapping[str, Any]) -> str:
     return str((_condition(node, "Ready") or {}).get("lastTransitionTime") or "")
 
 
-def crashes(pod: Mapping[str, Any]) -> str:
-    """Why a pod that runs just now is one that crashes again and again, or ""."""
+def crashes(pod: Mapping[str, Any], least: int = CRASH_RESTARTS) -> str:
+    """Why a pod that runs just now is one that crashes again and again (`least` times), or ""."""
     for container in () if is_ready(pod) else _containers(pod.get("status") or {}):
         restarts = int(container.get("restartCount") or 0)
         ended = (container.get("lastState") or {}).get("terminated") or {}
-        if restarts >= CRASH_RESTARTS and ended.get("exitCode"):
-            return f"pod {pod['metadata']['name']}: not ready after {restarts} restarts, the last with exit code {ended['exitCode']}"
+        if restarts >= least and ended.get("exitCode"):
+            times = "a restart" if restarts == 1 else f"{restarts} restarts, the last"
+            return f"pod {pod['metadata']['name']}: not ready after {times} with exit code {ended['exitCode']}"
     return ""
 
 

@@ -257,7 +257,14 @@ def _verdict(snapshot: Snapshot, pods: list[Object], ready: int, wanted: int) ->
         worst = min(troubles, key=lambda trouble: trouble.state != "failed")
         return worst.state, worst.reason
     stopping = sum(map(pod_facts.is_leaving, pods))
-    return "starting", f"{ready} of {wanted} pods ready" + (f", {stopping} still stopping" if stopping else "")
+    words = f"{ready} of {wanted} pods ready" + (f", {stopping} still stopping" if stopping else "")
+    return "starting", "; ".join((words, *_restarted(pods)))
+
+
+def _restarted(pods: list[Object]) -> tuple[str, ...]:
+    """Of a pod that ends and starts again in turn, what is seen depends on the moment: when it runs just now, tell that it has ended."""
+    found = sorted(why for pod in pods if not pod_facts.is_leaving(pod) and (why := pod_facts.crashes(pod, least=1)))
+    return tuple(found[:1])
 
 
 def control_apps(snapshot: Snapshot) -> Mapping[str, str]:
@@ -273,7 +280,7 @@ def _control(snapshot: Snapshot, role: str, app: str) -> ControlRole:
     pods = sorted((pod for pod in snapshot.pods if _labels(pod).get("app") == app and not pod_facts.is_leaving(pod)), key=_name)
     ready = [pod for pod in pods if pod_facts.is_ready(pod)]
     troubles = [trouble.reason for trouble in map(pod_facts.trouble, pods) if trouble]
-    reason = "" if ready else next(iter(troubles), "no pod yet" if not pods else "its pods are not ready")
+    reason = "" if ready else next(iter((*troubles, *_restarted(pods))), "no pod yet" if not pods else "its pods are not ready")
     nodes = tuple(sorted({pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}))
     since = max((pod_facts.ready_since(pod) for pod in ready), default="")
     return ControlRole(role, len(pods), len(ready), reason, nodes, since)
