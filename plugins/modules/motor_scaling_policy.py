@@ -129,7 +129,7 @@ options:
                     4 instances or 100 percent within 15 seconds, whichever is more.
                 type: list
                 elements: dict
-                suboptions:
+                suboptions: &step
                   type:
                     description: V(Pods) for a number of instances, V(Percent) for a part of those that there are.
                     type: str
@@ -143,7 +143,7 @@ options:
                     description: Within so many seconds, an integer from 1 to 1800.
                     type: raw
                     required: true
-              select:
+              select: &select
                 description:
                   - Which of several steps holds, that of the largest change (V(Max)) or of the smallest (V(Min)). V(Disabled) allows no change
                     in this direction. Left out, it is V(Max).
@@ -164,26 +164,8 @@ options:
                     100 percent within 15 seconds.
                 type: list
                 elements: dict
-                suboptions:
-                  type:
-                    description: V(Pods) for a number of instances, V(Percent) for a part of those that there are.
-                    type: str
-                    choices: [Pods, Percent]
-                    required: true
-                  value:
-                    description: So many instances, or so many percent of them, an integer from 1 to 1000.
-                    type: raw
-                    required: true
-                  period:
-                    description: Within so many seconds, an integer from 1 to 1800.
-                    type: raw
-                    required: true
-              select:
-                description:
-                  - Which of several steps holds, that of the largest change (V(Max)) or of the smallest (V(Min)). V(Disabled) allows no change
-                    in this direction. Left out, it is V(Max).
-                type: str
-                choices: [Max, Min, Disabled]
+                suboptions: *step
+              select: *select
       decode:
         description:
           - The policy of decode instances.
